@@ -1,10 +1,12 @@
 //! Reads and parses request bodies without files.
 //!
 //! A small body is kept in memory. A large JSON body is written to a temporary file while it arrives, and parsed from
-//! the file on a blocking thread, so that neither slow clients nor large documents delay other requests.
+//! the file. Large bodies are parsed on a blocking thread, so that neither slow clients nor large documents delay other
+//! requests.
 
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
+use poem::http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 use crate::api::exchange::Exchange;
@@ -52,13 +54,7 @@ pub async fn read_large(exchange: &mut Exchange<'_>, backend: &Backend) -> Resul
     match parameters::body_format(exchange.headers())? {
         BodyFormat::Json => read_large_json(exchange, backend, limit).await,
         BodyFormat::Form | BodyFormat::Multipart => {
-            buffer(exchange, limit.min(MAX_FORM_BYTES)).await?;
-            let bytes = exchange.take_buffered();
-            if let Some(memory) = exchange.memory() {
-                memory.reserve(FORM_MEMORY_FACTOR * bytes.len() as u64)?;
-            }
-            let _slot = backend.budgets.parser().await?;
-            parameters::body(exchange.request(), bytes, exchange.memory()).await
+            read_large_form(exchange, backend, limit.min(MAX_FORM_BYTES)).await
         }
     }
 }
@@ -69,6 +65,22 @@ async fn buffer(exchange: &mut Exchange<'_>, limit: u64) -> Result<()> {
         return Err(Error::TooLarge);
     }
     Ok(())
+}
+
+async fn read_large_form(
+    exchange: &mut Exchange<'_>,
+    backend: &Backend,
+    limit: u64,
+) -> Result<Map<String, Value>> {
+    buffer(exchange, limit).await?;
+    let bytes = exchange.take_buffered();
+    let memory = exchange.memory().cloned();
+    if let Some(memory) = &memory {
+        memory.reserve(FORM_MEMORY_FACTOR * bytes.len() as u64)?;
+    }
+    let content_type = exchange.headers().get(CONTENT_TYPE).cloned();
+    let _slot = backend.budgets.parser().await?;
+    parameters::large_form(content_type, bytes, memory).await
 }
 
 async fn read_large_json(

@@ -19,10 +19,12 @@ use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
 use faults::Faults;
 use parsers::json::{self, JsonError};
-use poem::http::HeaderMap;
+use poem::http::header::CONTENT_TYPE;
+use poem::http::{HeaderMap, HeaderValue};
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::de::{IoRead, Read, SliceRead};
 use serde_json::{Map, Value, json};
+use tokio::runtime::Handle;
 
 use crate::api::media_type::essence;
 use crate::observability::table::BUDGET_REJECTIONS;
@@ -97,6 +99,29 @@ pub async fn body(
         BodyFormat::Multipart => multipart(request, bytes).await,
         BodyFormat::Json => attributes(SliceRead::new(&bytes), bytes.len() as u64, memory),
     }
+}
+
+/// Parses the attributes of a large form on a blocking thread. The reservation of `memory` ends after the parser.
+///
+/// # Errors
+/// As [`body`].
+pub async fn large_form(
+    content_type: Option<HeaderValue>,
+    bytes: Vec<u8>,
+    memory: Option<RequestMemory>,
+) -> Result<Map<String, Value>> {
+    let runtime = Handle::current();
+    let parse = move || {
+        // The parser of multipart forms is asynchronous, and reads the type from a request.
+        let mut request = Request::default();
+        if let Some(content_type) = content_type {
+            request.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
+        runtime.block_on(body(&request, bytes, memory.as_ref()))
+    };
+    tokio::task::spawn_blocking(parse)
+        .await
+        .map_err(Error::internal)?
 }
 
 /// Parses the attributes of a JSON body of `size` bytes in a file. Blocks the thread.
@@ -330,5 +355,47 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
         number: page,
         size,
         keyset,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn large_forms_are_parsed_on_a_blocking_thread() {
+        let part =
+            |text: &str| format!("--X\r\nContent-Disposition: form-data; name=\"a[]\"\r\n\r\n{text}\r\n");
+        let forms = [
+            ("application/x-www-form-urlencoded", "a[]=1&a[]=2".to_owned()),
+            (
+                "multipart/form-data; boundary=X",
+                format!("{}{}--X--\r\n", part("1"), part("2")),
+            ),
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            // Occupies the only blocking thread, so that a form is complete at once only if this thread parses it.
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let occupied = tokio::task::spawn_blocking(move || released.recv());
+            let mut parsers = forms.map(|(content_type, text)| {
+                let content_type = HeaderValue::from_static(content_type);
+                Box::pin(large_form(Some(content_type), text.into_bytes(), None))
+            });
+            for parser in &mut parsers {
+                assert!(parser.as_mut().now_or_never().is_none());
+            }
+            release.send(()).unwrap();
+            occupied.await.unwrap().unwrap();
+            for parser in parsers {
+                let attributes = parser.await.unwrap();
+                assert_eq!(Value::Object(attributes), json!({"a": ["1", "2"]}));
+            }
+        });
     }
 }

@@ -3,6 +3,7 @@
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
+use reqwest::multipart::Form;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
@@ -83,6 +84,8 @@ async fn large_form_is_accepted_up_to_its_limit(server: TestServer) {
     let content = "x".repeat(2 << 20);
     let pairs = [("branch", "main"), ("commit_message", "Add"), ("content", &content)];
     root.post_form(url, &pairs).await.expect(201);
+    let form = Form::new().text("branch", "main").text("commit_message", "Change").text("content", "y".repeat(LARGE));
+    root.send(root.request(Method::PUT, url).multipart(form)).await.expect(200);
     let content = "x".repeat(33 << 20);
     let pairs = [("branch", "main"), ("commit_message", "Change"), ("content", &content)];
     let response = root.send(root.request(Method::PUT, url).form(&pairs)).await;
