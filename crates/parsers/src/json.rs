@@ -10,9 +10,11 @@ use serde_json::{Map, Number, Value};
 
 /// Maximum number of values of a document, with those in lists and objects.
 pub const MAX_VALUES: u64 = 200_000;
-/// Maximum memory of the values of a document, as a multiple of its size.
+/// Maximum memory of the values of a document, as a multiple of its size. With the document itself, a request takes at
+/// most three times its size.
 const MEMORY_FACTOR: u64 = 2;
-/// Memory that the values of any document may take, in bytes.
+/// Memory that the values of any document may take, in bytes. Ordinary documents of up to 16 MiB can take more than
+/// [`MEMORY_FACTOR`] allows, for example lists of short objects.
 const MIN_MEMORY: u64 = 32 << 20;
 /// Memory that is not counted, in bytes.
 const UNCOUNTED: u64 = 16 << 10;
@@ -53,14 +55,7 @@ pub fn parse<'de, E: Display>(
     size: u64,
     reserve: &dyn Fn(u64) -> Result<(), E>,
 ) -> Result<Value, JsonError<E>> {
-    let meter = Meter {
-        reserve,
-        max_bytes: MIN_MEMORY.max(size.saturating_mul(MEMORY_FACTOR)),
-        values: Cell::new(0),
-        bytes: Cell::new(0),
-        reserved: Cell::new(UNCOUNTED),
-        fault: RefCell::new(None),
-    };
+    let meter = Meter::new(size, reserve);
     let mut deserializer = serde_json::Deserializer::new(reader);
     let value = Strict(&meter).deserialize(&mut deserializer).and_then(|value| {
         deserializer.end()?;
@@ -83,7 +78,18 @@ struct Meter<'a, E> {
     fault: RefCell<Option<JsonError<E>>>,
 }
 
-impl<F: Display> Meter<'_, F> {
+impl<'a, F: Display> Meter<'a, F> {
+    fn new(size: u64, reserve: &'a dyn Fn(u64) -> Result<(), F>) -> Self {
+        Self {
+            reserve,
+            max_bytes: MIN_MEMORY.max(size.saturating_mul(MEMORY_FACTOR)),
+            values: Cell::new(0),
+            bytes: Cell::new(0),
+            reserved: Cell::new(UNCOUNTED),
+            fault: RefCell::new(None),
+        }
+    }
+
     fn value<E: de::Error>(&self) -> Result<(), E> {
         self.values.set(self.values.get() + 1);
         if self.values.get() > MAX_VALUES {
@@ -197,6 +203,7 @@ impl<'de, F: Display> Visitor<'de> for Strict<'_, F> {
 mod tests {
     use std::convert::Infallible;
 
+    use serde::de::value::Error as ValueError;
     use serde_json::de::SliceRead;
     use serde_json::json;
 
@@ -240,6 +247,30 @@ mod tests {
         assert_eq!(message, "the body has too many values for its size");
         // Texts take as much memory as in the document.
         assert!(parsed(format!("\"{}\"", "x".repeat(40 << 20)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn values_take_twice_the_size_of_large_documents_and_32_mib_of_others() {
+        const MIB: u64 = 1 << 20;
+        for (size, max_bytes) in [
+            (0, 32 * MIB),
+            (MIB, 32 * MIB),
+            (16 * MIB, 32 * MIB),
+            (16 * MIB + 1, 32 * MIB + 2),
+            (128 * MIB, 256 * MIB),
+        ] {
+            let reserved = Cell::new(0);
+            let reserve = |bytes: u64| {
+                reserved.set(reserved.get() + bytes);
+                Ok::<(), Infallible>(())
+            };
+            let meter = Meter::new(size, &reserve);
+            assert!(meter.bytes::<ValueError>(max_bytes).is_ok(), "{size}");
+            assert!((max_bytes - MIB..=max_bytes).contains(&reserved.get()), "{size}");
+            assert!(meter.bytes::<ValueError>(1).is_err(), "{size}");
+            // The document itself takes its size.
+            assert!(size < 16 * MIB || size + reserved.get() <= 3 * size, "{size}");
+        }
     }
 
     #[test]
