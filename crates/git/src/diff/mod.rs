@@ -28,7 +28,7 @@ const MAX_FILES: usize = 1_000;
 /// Maximum number of patch lines in a diff.
 const MAX_LINES: usize = 50_000;
 /// Maximum size of all patches in a diff, in bytes.
-const MAX_BYTES: usize = MAX_FILES * 5 * 1024;
+const MAX_BYTES: usize = 5_000 * 1024;
 /// Patches of this size in bytes or more are omitted; their entries stay.
 const MAX_PATCH_BYTES: usize = 100 * 1024;
 /// Time limit for one diff.
@@ -36,7 +36,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit for computing and sending a diff as text.
 const RAW_TIME_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of commits in one request for statistics.
-const STATS_AT_ONCE: usize = 1_000;
+const MAX_STATS_COMMITS: usize = 1_000;
 /// Maximum output of the program for statistics, in bytes: one line for each changed file.
 const MAX_STATS_BYTES: usize = 256 * 1024 * 1024;
 
@@ -210,7 +210,7 @@ impl Repository {
     /// [`Error::ObjectNotFound`] if one is not a commit, [`Error::LimitExceeded`] for more than 1,000
     /// commits, [`Error::Timeout`].
     pub async fn stats(&self, commits: &[Oid]) -> Result<Vec<DiffStats>> {
-        if commits.len() > STATS_AT_ONCE {
+        if commits.len() > MAX_STATS_COMMITS {
             return Err(Error::LimitExceeded("statistics of too many commits at once"));
         }
         let mut missing = commits.to_vec();

@@ -9,10 +9,10 @@ use crate::launcher::{Confinement, ResourceLimits};
 use crate::{Error, OBJECT_TOO_LARGE, Oid};
 
 /// Maximum number of files that a process has open.
-const OPEN_FILES: u64 = 1024;
+const MAX_OPEN_FILES: u64 = 1024;
 /// Maximum number of processes and threads of the user. It stops a process that starts others without end; the limit of the
 /// service on the machine can be lower.
-const PROCESSES: u64 = 8192;
+const MAX_PROCESSES: u64 = 8192;
 /// Maximum processor time of a process in seconds. A run may take longer, because it waits for its client.
 const MAX_CPU_SECONDS: u64 = 60 * 60;
 /// Signal after too much processor time.
@@ -83,9 +83,9 @@ impl Program {
             limits: ResourceLimits {
                 memory_bytes: Some(memory_bytes),
                 cpu_seconds: Some(self.time_limit.as_secs().clamp(1, MAX_CPU_SECONDS)),
-                open_files: Some(OPEN_FILES),
+                open_files: Some(MAX_OPEN_FILES),
                 file_bytes: if access.writes { access.file_bytes } else { Some(0) },
-                processes: Some(PROCESSES),
+                processes: Some(MAX_PROCESSES),
             },
             executable: access.hooks.iter().cloned().collect(),
             readable,

@@ -50,7 +50,7 @@ const CLEANUP_TIME: Duration = Duration::from_secs(5);
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Default limit of a buffered standard output, in bytes.
-const DEFAULT_OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Settings of every run. The configuration of a repository cannot override them.
 const FIXED_CONFIG: [&str; 8] = [
@@ -69,7 +69,7 @@ const FIXED_CONFIG: [&str; 8] = [
 ];
 
 /// Variable with the largest allocation that Git attempts. Git checks it before it inflates an object.
-const MAX_ALLOCATION: &str = "GIT_ALLOC_LIMIT";
+const ALLOCATION_LIMIT: &str = "GIT_ALLOC_LIMIT";
 
 /// Variable by which all paths are literal.
 const LITERAL_PATHS: &str = "GIT_LITERAL_PATHSPECS";
@@ -116,7 +116,7 @@ impl Program {
             environment: Vec::new(),
             input: Vec::new(),
             time_limit: DEFAULT_TIME_LIMIT,
-            output_limit: DEFAULT_OUTPUT_LIMIT,
+            output_limit: MAX_OUTPUT_BYTES,
             accepted: &[0],
             niceness: 0,
             memory: MemoryNeed::Small,
@@ -243,7 +243,7 @@ impl Program {
             .envs(
                 memory
                     .max_allocation
-                    .map(|bytes| (MAX_ALLOCATION, bytes.to_string())),
+                    .map(|bytes| (ALLOCATION_LIMIT, bytes.to_string())),
             )
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(directory);
