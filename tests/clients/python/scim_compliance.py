@@ -2,7 +2,8 @@
 
 Usage: scim_compliance.py BASE_URL TOKEN
 
-Fails on a finding that is not in ACCEPTED, and on an accepted finding that no longer occurs.
+Fails on a finding that is not in ACCEPTED, and on an accepted finding that no longer occurs. A key of users that the
+published schema does not describe is a finding too.
 """
 
 import random
@@ -15,11 +16,16 @@ from scim2_client.engines.httpx2 import SyncSCIMClient
 from scim2_models import Attribute, ResourceType, Schema, ScimProvider, ServiceProviderConfig
 from scim2_tester import Status, check_server
 
+USER = "urn:ietf:params:scim:schemas:core:2.0:User"
+# Keys of all resources (RFC 7643, sections 3 and 3.1), which schemas do not describe.
+COMMON_KEYS = {"schemas", "id", "externalId", "meta"}
+
 # The tester fills attributes with random values. The seed decides which of them it deactivates.
 SEED = 7644
 
 # A key of users that the specification of the API names, and that RFC 7643 does not allow as a name of an attribute.
-# The tester rejects attributes that the schema does not describe, so this one is added to the schema.
+# The tester rejects every response with an attribute that the schema does not describe. So the key is added to the
+# schema, and `undescribed_keys` reports it as a finding.
 FLAT_NAME = {
     "name": "name.formatted", "type": "string", "multiValued": False, "required": False, "caseExact": False,
     "mutability": "readOnly", "returned": "default", "uniqueness": "none",
@@ -27,6 +33,8 @@ FLAT_NAME = {
 
 # Findings and the reasons why they stay.
 ACCEPTED = {
+    "undescribed_keys: The schema does not describe the key 'name.formatted' of users":
+        "The specification names this key, and RFC 7643 does not allow a dot in the name of an attribute.",
     "check_add_attribute: Failed to query resource after add on 'active': Resource ID not found":
         "The specification removes the identity of a user who is deactivated.",
     "check_replace_attribute: Failed to query resource after replace on 'active': Resource ID not found":
@@ -47,18 +55,37 @@ def post(base, token, method, path, body):
 
 
 def connect(base, token):
-    """Creates a group with single sign-on, and returns a client with the description that the server publishes."""
+    """Creates a group with single sign-on, and returns its URL and the headers of its provider."""
     group = post(base, token, "POST", "/groups", {"name": "Compliance", "path": "compliance"})["id"]
     url = post(base, token, "PUT", f"/groups/{group}/saml", {"enabled": True})["scim_url"]
     secret = post(base, token, "POST", f"/groups/{group}/scim_token", {})["token"]
     # Errors for other clients contain `message`, which RFC 7644 does not define.
-    headers = {"Authorization": f"Bearer {secret}", "Accept": "application/scim+json"}
+    return url, {"Authorization": f"Bearer {secret}", "Accept": "application/scim+json"}
+
+
+def discover(url, headers):
+    """Returns a client with the description that the server publishes and FLAT_NAME."""
     client = SyncSCIMClient(Client(base_url=url, headers=headers))
     schemas = client.query(Schema).resources
     schemas[0].attributes.append(Attribute.model_validate(FLAT_NAME))
     types, config = client.query(ResourceType).resources, client.query(ServiceProviderConfig)
     client.provider = ScimProvider.from_discovery(schemas, types, config)
     return client
+
+
+def undescribed_keys(url, headers):
+    """Returns findings about keys of users that the published schema does not describe."""
+    user = {
+        "schemas": [USER], "externalId": "complete", "userName": "complete", "name": {"formatted": "Complete"},
+        "emails": [{"type": "work", "value": "complete@example.org", "primary": True}],
+    }
+    answer = requests.post(f"{url}/Users", json=user, headers=headers, timeout=30)
+    answer.raise_for_status()
+    schema = requests.get(f"{url}/Schemas/{USER}", headers=headers, timeout=30)
+    schema.raise_for_status()
+    described = {attribute["name"] for attribute in schema.json()["attributes"]} | COMMON_KEYS
+    keys = answer.json().keys() - described
+    return {f"undescribed_keys: The schema does not describe the key '{key}' of users" for key in keys}
 
 
 def finding(result):
@@ -70,9 +97,11 @@ def finding(result):
 
 def main(base, token):
     random.seed(SEED)
-    results = check_server(connect(base, token))
+    url, headers = connect(base, token)
+    results = check_server(discover(url, headers))
     passed = [result for result in results if result.status == Status.SUCCESS]
     found = {finding(result) for result in results if result.status != Status.SUCCESS}
+    found |= undescribed_keys(url, headers)
     for line in sorted(found - ACCEPTED.keys()):
         print(f"new finding: {line}")
     for line in sorted(ACCEPTED.keys() - found):
