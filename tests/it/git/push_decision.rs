@@ -1,9 +1,13 @@
 //! Pushes are authorized again when their pack is complete, and before the first ref moves.
 
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use git::RepositoryId;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
 use storage::database::{Database, DatabaseOptions};
@@ -77,6 +81,11 @@ impl SlowPush {
     /// Sends the rest of the pack and returns the text of the response.
     pub async fn finish(mut self) -> String {
         self.send_rest();
+        self.ended().await
+    }
+
+    /// Returns the text of the response after the rest was sent.
+    async fn ended(self) -> String {
         tokio::time::timeout(TIME_LIMIT, self.response).await.expect("a response in time").expect("a response")
     }
 }
@@ -258,6 +267,37 @@ async fn slow_force_push_is_refused_after_branch_is_protected_for_developers(ser
     assert_eq!(sample.topic(&server).await, sample.new);
 }
 
+/// Runs in Git after the decision, while the references are locked and before they move. Waits for a line in a pipe.
+const WAITING_HOOK: &str = r#"#!/bin/sh
+if [ "$1" = prepared ] && mkfifo waiting; then read -r line <waiting; fi
+"#;
+
+/// SQLite has one writer, so another write would wait for a transaction that is open while Git runs.
+async fn other_writes_succeed_while_git_executes_a_push(server: TestServer) {
+    let sample = sample(&server).await;
+    let repositories = server.data().join("repositories");
+    // The push of the sample has created the directory of the hooks.
+    let hooks =
+        fs::read_dir(repositories.join(".hooks")).expect("hooks").next().expect("a version").expect("a version");
+    let hook = hooks.path().join("reference-transaction");
+    fs::write(&hook, WAITING_HOOK).expect("a hook");
+    fs::set_permissions(&hook, Permissions::from_mode(0o700)).expect("a mode");
+    let pipe = repositories.join(RepositoryId::of_project(sample.project.id).relative_path()).join("waiting");
+
+    let mut push = sample.begin(&server, &sample.dev.token).await;
+    push.send_rest();
+    wait(async || pipe.exists()).await;
+    let label = json!({"name": "bug", "color": "#123456"});
+    server.root().post(&format!("/projects/{}/labels", sample.project.id), label).await.expect(201);
+    assert_eq!((sample.topic(&server).await, pending_intents(&server.backend.database).await), (sample.old.clone(), 1));
+    // Opening a pipe for reading and writing never waits. It stays open until the hook has read the line.
+    let mut pipe = File::options().read(true).write(true).open(pipe).expect("a pipe");
+    pipe.write_all(b"\n").expect("a line");
+    let response = push.ended().await;
+    assert!(response.contains("ok refs/heads/topic"), "{response}");
+    assert_eq!((sample.topic(&server).await, pending_intents(&server.backend.database).await), (sample.new, 0));
+}
+
 async fn opened(site: &Site) -> Database {
     Database::connect(&site.database_url(), &DatabaseOptions::default()).await.expect("a database")
 }
@@ -347,7 +387,7 @@ async fn server_killed_while_hook_waits_moves_no_ref() {
     .await;
     let hook = hooks().next().expect("a hook");
     server.kill().await;
-    wait(async || !std::fs::exists(format!("/proc/{hook}")).expect("processes")).await;
+    wait(async || !fs::exists(format!("/proc/{hook}")).expect("processes")).await;
     lock.rollback().await.expect("a rollback");
     let server = site.serve(&[]).await;
     let client = Client::new(&server.base, Some(TOKEN));
@@ -361,6 +401,7 @@ async fn server_killed_while_hook_waits_moves_no_ref() {
 }
 
 on_every_database![
+    other_writes_succeed_while_git_executes_a_push,
     slow_push_that_stays_allowed_succeeds,
     slow_push_is_refused_after_branch_is_protected,
     slow_push_is_refused_after_member_is_removed,
