@@ -158,20 +158,8 @@ impl Site {
     /// `LISTEN_FDS` and the ID of the process in `LISTEN_PID`.
     pub fn command_with_socket(&self, arguments: &[&str], socket: &std::net::TcpListener) -> Command {
         const PASS: &str = r#"export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@" 3<&0 0</dev/null"#;
-        let server = self.command(arguments);
-        let server = server.as_std();
-        let mut command = Command::new("sh");
-        command.args(["-c", PASS, "sh"]).arg(server.get_program()).args(server.get_args());
-        for (name, value) in server.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command
-            .current_dir(self.data.parent().expect("a parent"))
-            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a socket")))
-            .kill_on_drop(true);
+        let mut command = started_by("sh", &["-c", PASS, "sh"], &self.command(arguments));
+        command.stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a socket")));
         command
     }
 
@@ -306,6 +294,24 @@ impl Process {
         let status = self.wait().await;
         assert_eq!(status.code(), Some(0), "{status}");
     }
+}
+
+/// Returns a command that starts `program`, which replaces itself by the program of `command` after its own arguments.
+pub fn started_by(program: &str, arguments: &[&str], command: &Command) -> Command {
+    let command = command.as_std();
+    let mut starter = Command::new(program);
+    starter.args(arguments).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => starter.env(name, value),
+            None => starter.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        starter.current_dir(directory);
+    }
+    starter.stdin(Stdio::null()).kill_on_drop(true);
+    starter
 }
 
 /// Returns the ID and command line of each descendant of a process.
