@@ -1,4 +1,4 @@
-//! Attempts of a git process to leave its repository.
+//! Attempts of a git process to leave its repository, and its limits.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::process::Command;
 use git::launcher::{self, Protection};
 
 use crate::support::DatabaseKind;
-use crate::support::git::Work;
+use crate::support::git::{Work, output_text};
 use crate::support::process::{Process, Site};
 
 /// Returns why the sandbox cannot be tested, if the kernel does not support it.
@@ -136,4 +136,25 @@ async fn program_in_repository_is_not_executed() {
     server.stop().await;
 }
 
+/// The kernel sends SIGXCPU a second before SIGKILL, so that the server recognizes programs over their processor time.
+fn launched_program_has_all_limits() {
+    let limits = ["memory=100000000", "cpu=3", "files=17", "file-size=4096", "processes=500"];
+    let mut launcher = Command::new(std::env::current_exe().unwrap());
+    launcher.arg("launch-git").args(limits).args(["readable=/proc", "--"]);
+    let output = launcher.args(["/bin/sh", "-c", "exec cat /proc/self/limits"]).output().unwrap();
+    let text = output_text(&output);
+    for (name, current, maximum) in [
+        ("Max data size", "100000000", "100000000"),
+        ("Max cpu time", "3", "4"),
+        ("Max open files", "17", "17"),
+        ("Max file size", "4096", "4096"),
+        ("Max processes", "500", "500"),
+        ("Max core file size", "0", "0"),
+    ] {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), [current, maximum], "{name}: {text}");
+    }
+}
+
+harness::tests![launched_program_has_all_limits];
 harness::tests![requires missing; hook_cannot_leave_its_repository, program_in_repository_is_not_executed];

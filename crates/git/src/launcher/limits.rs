@@ -63,12 +63,16 @@ impl ResourceLimits {
             let Some(limit) = limit else { continue };
             // A limit can only be lowered.
             let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-            let limit = Some(limit.min(highest));
+            let maximum = match resource {
+                // The kernel sends SIGXCPU at the current limit, and SIGKILL, which has many causes, at the maximum.
+                Resource::Cpu => limit.saturating_add(1),
+                _ => limit,
+            };
             setrlimit(
                 resource,
                 Rlimit {
-                    current: limit,
-                    maximum: limit,
+                    current: Some(limit.min(highest)),
+                    maximum: Some(maximum.min(highest)),
                 },
             )?;
         }
