@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use git::DEFAULT_MAX_PUSH_BYTES;
 use git::launcher::{self, Protection};
 
 use crate::support::DatabaseKind;
@@ -33,6 +34,7 @@ attempt() {{
   if "$@" >/dev/null 2>&1; then echo "$name" >>escapes; fi
 }}
 : >ran
+for limit in t n f; do ulimit -$limit; done >limits
 attempt read-key cat {data}/secret.key
 attempt read-database cat {data}/holdfast.db
 attempt list-data ls {data}
@@ -109,6 +111,9 @@ async fn hook_cannot_leave_its_repository() {
     let pushed = work.git(&["push", &server.address("p"), "main:second"]).await;
     assert!(own.join("ran").is_file(), "the hook did not run: {pushed}");
     assert_eq!(read_lines(&own.join("escapes")), [""; 0]);
+    // Files are counted in blocks of 512 bytes. A stored pack can be 1 GiB larger than the pushed pack.
+    let blocks = ((DEFAULT_MAX_PUSH_BYTES + (1 << 30)) / 512).to_string();
+    assert_eq!(read_lines(&own.join("limits")), ["3600", "1024", &blocks]);
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "the hook connected");
     assert!(outside.iter().all(|path| !path.exists()));
