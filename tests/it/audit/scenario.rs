@@ -1,4 +1,4 @@
-//! Runs every audited operation, and checks its event. No event contains a secret.
+//! Runs every audited operation, and checks its event. No event contains a secret, and no operation deletes events.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +30,8 @@ struct Scenario<'a> {
     server: &'a TestServer,
     root: Client,
     last: i64,
+    /// IDs of the newest event after each operation.
+    events: BTreeSet<i64>,
     checked: BTreeSet<&'static str>,
     /// Values that no event may contain.
     secrets: Vec<String>,
@@ -52,6 +54,7 @@ impl Scenario<'_> {
         let names = names_after(self.server, self.last).await;
         assert!(names.iter().any(|name| name == event), "{operation}: {names:?}");
         self.last = last_id(self.server).await;
+        self.events.insert(self.last);
         self.checked.insert(operation);
     }
 
@@ -441,6 +444,7 @@ async fn every_audited_operation_records_its_event_without_secrets(server: TestS
         root: server.root(),
         last: last_id(&server).await,
         server: &server,
+        events: BTreeSet::new(),
         checked: BTreeSet::new(),
         secrets: Vec::new(),
     };
@@ -460,6 +464,9 @@ async fn every_audited_operation_records_its_event_without_secrets(server: TestS
     assert_eq!(scenario.checked, expected);
 
     let rows = audit_events::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    // No operation deletes events.
+    let remaining: BTreeSet<i64> = rows.iter().map(|row| row.id).collect();
+    assert!(scenario.events.len() >= expected.len() && scenario.events.is_subset(&remaining));
     assert!(scenario.secrets.len() > 40, "{}", scenario.secrets.len());
     for secret in &scenario.secrets {
         let digest = domain::secrets::digest(secret);
