@@ -1,10 +1,13 @@
 //! Headers of every response and the option `compat`.
 
+use std::collections::BTreeSet;
+
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::server::ROOT_PASSWORD;
+use crate::support::browser::{Browser, Seen, token};
+use crate::support::users::PASSWORD;
 use crate::support::{DatabaseKind, TestServer, on_every_database};
 
 async fn every_response_has_security_headers_and_request_id(server: TestServer) {
@@ -67,23 +70,38 @@ async fn https_server_sends_transport_security_and_secure_cookies() {
         let response = server.anonymous().get(path).await;
         assert_eq!(response.header("strict-transport-security"), "max-age=31536000", "{path}");
     }
-    let page = server.anonymous().get("//users/sign_in").await;
-    let cookie = page.header("set-cookie");
+    let (_, factor) = server.create_user_with_second_factor("ada").await;
+    let mut browser = Browser::new(&server);
+    let form = browser.get("/users/sign_in").await;
+    let cookie = form.set_cookies()[0];
     assert!(cookie.starts_with("__Host-_service_sign_in="), "{cookie}");
     assert!(cookie.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
     // The form accepts its token with this cookie only.
-    let text = page.text();
-    let (_, rest) = text.split_once("name=\"authenticity_token\" value=\"").expect("a form");
-    let token = rest.split('"').next().expect("a value");
-    let pairs = [("authenticity_token", token), ("login", "root"), ("password", ROOT_PASSWORD)];
+    let form_token = token(&form);
+    let pairs = [("authenticity_token", form_token.as_str()), ("login", "ada"), ("password", PASSWORD)];
     let (value, _) = cookie.split_once(';').expect("a value");
-    for (cookie, status) in [(value.trim_start_matches("__Host-"), 403), (value, 303)] {
-        let client =
-            crate::support::client::http().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
-        let request = client.post(format!("{}/users/sign_in", server.base)).header("cookie", cookie).form(&pairs);
-        let response = request.send().await.expect("a response");
-        assert_eq!(response.status(), status, "{cookie}");
+    let request = browser.http.post(format!("{}/users/sign_in", server.base)).form(&pairs);
+    let response = request.header("cookie", value.trim_start_matches("__Host-")).send().await.expect("a response");
+    assert_eq!(response.status(), 403);
+    let waiting = browser.post("/users/sign_in", &pairs).await;
+    assert_eq!(waiting.status, 303);
+
+    let page = browser.get("/users/sign_in/code").await;
+    let (code_token, code) = (token(&page), factor.app.code());
+    let started = browser.post("/users/sign_in/code", &[("authenticity_token", &code_token), ("code", &code)]).await;
+    let session = browser.get("/-/session").await.json();
+    let csrf = session["csrf_token"].as_str().expect("a token");
+    let ended = browser.post("/users/sign_out", &[("authenticity_token", csrf)]).await;
+    let cookies: Vec<&str> =
+        [&form, &waiting, &page, &started, &ended].into_iter().flat_map(Seen::set_cookies).collect();
+    for cookie in &cookies {
+        assert!(cookie.contains("; HttpOnly; ") && cookie.ends_with("; Secure"), "{cookie}");
     }
+    let names: BTreeSet<&str> = cookies.iter().filter_map(|cookie| cookie.split('=').next()).collect();
+    let expected = ["__Host-_service_sign_in", "_service_pending_sign_in", "_service_session"];
+    assert_eq!(names, BTreeSet::from(expected));
+    // The session was set, and deleted by signing out.
+    assert!(started.set_cookies()[0].starts_with("_service_session=") && browser.session().is_none());
     server.stop().await;
 }
 
