@@ -152,6 +152,9 @@ fn only_abandoned_directories_of_runs_are_removed() {
     let (_folder, program) = copy_program();
     let first = User::start(&program);
     let of_server = old_directory(&first.directory, "server", &["lock"]);
+    // Otherwise a test server that starts meanwhile would remove the directory.
+    let lock = std::fs::File::open(of_server.join("lock")).expect("a file");
+    lock.lock().expect("the lock");
     let abandoned = old_directory(&first.directory, "abandoned", &["supervisor.lock", "users.lock"]);
     let directory = first.directory.clone();
     first.end();
