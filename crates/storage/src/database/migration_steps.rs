@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm::sqlx::Connection;
-use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
+use sea_orm::sqlx::postgres::PgConnection;
+use sea_orm::{ConnectionTrait, DatabaseBackend, DbErr, Statement};
 
 use super::violation::is_lock_timeout;
 use super::{Database, Error, is_deadlock, postgresql};
@@ -13,7 +14,9 @@ use super::{Database, Error, is_deadlock, postgresql};
 pub(super) const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
 /// Advisory lock of the process that repeats a migration, also between its attempts. Otherwise the attempts of several
 /// processes would follow each other without a pause.
-const REPETITION_LOCK: i64 = 0x484f_4c44_4641_5355;
+pub(super) const REPETITION_LOCK: i64 = 0x484f_4c44_4641_5355;
+/// Pause between two attempts to acquire this lock.
+const REPETITION_LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum time that a statement of a migration waits for a table. PostgreSQL queues all later statements on the table
 /// behind it, also reads.
@@ -81,11 +84,27 @@ impl Database {
         if self.backend() != DatabaseBackend::Postgres {
             return self.try_migrations(count, wait.limit).await;
         }
-        let session = postgresql::lock_session(&self.writer.pool, REPETITION_LOCK).await?;
+        let session = self.lock_repetition().await?;
         let outcome = self.repeat_migrations(count, wait).await;
         // An error has no effect: PostgreSQL also detects a lost connection.
         let _ = session.close().await;
         outcome
+    }
+
+    /// Waits until no other process applies migrations, and returns the session that has the lock until its end. The wait
+    /// can take hours, so no statement waits: its snapshot would prevent VACUUM from removing rows, and PostgreSQL would not
+    /// detect the end of this process.
+    async fn lock_repetition(&self) -> Result<PgConnection, DbErr> {
+        let mut session = postgresql::open_session(&self.writer.pool).await?;
+        let mut is_logged = false;
+        while !postgresql::try_lock(&mut session, REPETITION_LOCK).await? {
+            if !is_logged {
+                tracing::info!("started to wait for another process that applies migrations");
+                is_logged = true;
+            }
+            tokio::time::sleep(REPETITION_LOCK_PAUSE).await;
+        }
+        Ok(session)
     }
 
     /// Repeats the transaction until it receives all its locks. There is no limit on the attempts, because a backup of a

@@ -100,26 +100,31 @@ pub(super) async fn check_sessions(pool: &DatabaseConnection) -> Result<(), Erro
     }
 }
 
-/// Waits for an advisory lock, and returns the session that has it until the end of the session. The session does not
-/// belong to the pool, whose connections all remain available.
+/// Opens a session that does not belong to the pool, whose connections all remain available.
 ///
 /// # Errors
 /// A database error.
-pub(super) async fn lock_session(pool: &DatabaseConnection, lock: i64) -> Result<PgConnection, DbErr> {
+pub(super) async fn open_session(pool: &DatabaseConnection) -> Result<PgConnection, DbErr> {
     let pool = pool.get_postgres_connection_pool();
-    let waiting = async {
-        let mut session = pool.acquire().await?.detach();
-        // Another process can have the lock for hours.
-        let statements =
-            format!("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock({lock})");
-        sqlx::raw_sql(AssertSqlSafe(statements))
-            .execute(&mut session)
-            .await?;
-        Ok::<_, sqlx::Error>(session)
-    };
-    waiting
+    let connection = pool.acquire().await.map_err(connection_error)?;
+    Ok(connection.detach())
+}
+
+/// Acquires an advisory lock until the end of the session. Returns false if another session has the lock.
+///
+/// # Errors
+/// A database error.
+pub(super) async fn try_lock(session: &mut PgConnection, lock: i64) -> Result<bool, DbErr> {
+    let statement = AssertSqlSafe(format!("SELECT pg_try_advisory_lock({lock})"));
+    let row = sqlx::raw_sql(statement)
+        .fetch_one(session)
         .await
-        .map_err(|error| DbErr::Conn(RuntimeErr::SqlxError(error.into())))
+        .map_err(connection_error)?;
+    row.try_get(0).map_err(connection_error)
+}
+
+fn connection_error(error: sqlx::Error) -> DbErr {
+    DbErr::Conn(RuntimeErr::SqlxError(error.into()))
 }
 
 /// Waits for the pool that `opening` opens. A pool tries again until its timeout, and then does not return the reason. So if it

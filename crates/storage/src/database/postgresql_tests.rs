@@ -9,7 +9,7 @@ use harness::postgresql::PrivateServer;
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
 
-use super::migration_steps::TableWait;
+use super::migration_steps::{REPETITION_LOCK, TableWait};
 use super::testing::{DatabaseKind, on_empty, on_migrated, on_postgresql};
 use super::wire_proxy::WireProxy;
 use super::{DataVersion, Database, DatabaseOptions, VersionedCache, known_migrations, measure};
@@ -155,19 +155,42 @@ async fn write_after_canceled_begin_is_stored(kind: DatabaseKind) {
     .await;
 }
 
-/// Returns the number of locks of this database for which sessions wait.
-async fn waiting_locks(db: &Database, condition: &str) -> i32 {
+/// Waits until a condition is true.
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    while !condition().await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Returns the number of locks of this database, granted or not, that match a condition.
+async fn locks(db: &Database, condition: &str) -> i32 {
     let sql = format!(
-        "SELECT count(*)::int FROM pg_locks WHERE NOT granted AND {condition} AND database = \
+        "SELECT count(*)::int FROM pg_locks WHERE {condition} AND database = \
          (SELECT oid FROM pg_database WHERE datname = current_database())"
     );
     number(db, &sql).await
 }
 
+/// Returns the number of sessions that apply migrations, also between their attempts.
+async fn migrating_sessions(db: &Database) -> i32 {
+    let condition = format!(
+        "granted AND locktype = 'advisory' AND ((classid::bigint << 32) | objid::bigint) = {REPETITION_LOCK}"
+    );
+    locks(db, &condition).await
+}
+
+/// Returns the number of sessions that wait for another migration without a snapshot.
+async fn waiting_sessions(db: &Database) -> i32 {
+    let sql = "SELECT count(*)::int FROM pg_stat_activity a WHERE datname = current_database() AND state = 'idle' \
+               AND backend_xmin IS NULL AND query LIKE 'SELECT pg_try_advisory_lock(%' AND NOT EXISTS \
+               (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND locktype = 'advisory')";
+    number(db, sql).await
+}
+
 async fn reads_continue_while_migrations_wait_for_a_table(kind: DatabaseKind) {
     const ALTERS_DELIVERIES: &str = "m20261130_000121_count_payload_attempts_of_deliveries";
-    const ON_TABLE: &str = "relation = 'hook_deliveries'::regclass";
-    const ON_OTHER_PROCESS: &str = "locktype = 'advisory'";
+    const MIGRATION_WAITS: &str =
+        "NOT granted AND relation = 'hook_deliveries'::regclass AND mode = 'AccessExclusiveLock'";
     on_migrated(kind, async |db| {
         let known = known_migrations();
         let before = known.iter().position(|name| name == ALTERS_DELIVERIES).unwrap();
@@ -180,25 +203,36 @@ async fn reads_continue_while_migrations_wait_for_a_table(kind: DatabaseKind) {
             .execute_unprepared("LOCK TABLE hook_deliveries IN ACCESS SHARE MODE")
             .await
             .unwrap();
-        let reads = async {
-            while waiting_locks(&db, ON_TABLE).await == 0 || waiting_locks(&db, ON_OTHER_PROCESS).await == 0 {
-                tokio::task::yield_now().await;
-            }
-            let read = number(&db, "SELECT count(*)::int FROM hook_deliveries");
-            let read = tokio::time::timeout(Duration::from_secs(10), read).await;
-            // The second migration does not start in the pause of the first one.
-            let second = waiting_locks(&db, ON_OTHER_PROCESS).await;
-            backup.rollback().await.unwrap();
-            read.expect("the read waits for the migration");
-            assert_eq!(second, 1);
-        };
         let wait = TableWait {
             limit: Duration::from_millis(200),
             pause: Duration::from_millis(500),
         };
-        let (first, second, ()) = tokio::join!(db.migrate_waiting(wait), db.migrate_waiting(wait), reads);
+        let others = async {
+            until(async || locks(&db, MIGRATION_WAITS).await == 1).await;
+            let reads = async {
+                until(async || waiting_sessions(&db).await == 1).await;
+                let read = number(&db, "SELECT count(*)::int FROM hook_deliveries");
+                let read = tokio::time::timeout(Duration::from_secs(10), read).await;
+                read.expect("the read waits for the migration");
+                // The second migration does not start in the pause of the first one.
+                assert_eq!(migrating_sessions(&db).await, 1);
+            };
+            tokio::select! {
+                outcome = db.migrate_waiting(wait) => panic!("{outcome:?}"),
+                () = reads => {}
+            }
+            // The second migration was dropped, and its session ends although the first one continues.
+            until(async || waiting_sessions(&db).await == 0).await;
+            assert_eq!(migrating_sessions(&db).await, 1);
+            let release = async {
+                until(async || waiting_sessions(&db).await == 1).await;
+                backup.rollback().await.unwrap();
+            };
+            let (second, ()) = tokio::join!(db.migrate_waiting(wait), release);
+            second.unwrap();
+        };
+        let (first, ()) = tokio::join!(db.migrate_waiting(wait), others);
         first.unwrap();
-        second.unwrap();
         db.check_schema().await.unwrap();
         assert_eq!(wait.pause_after(wait.limit), wait.pause);
         assert_eq!(
