@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use migration::{Migrator, MigratorTrait};
 use rustix::process::{Pid, Signal, kill_process};
-use sea_orm::{ConnectionTrait, Database, DatabaseBackend, TransactionTrait};
+use sea_orm::{ConnectionTrait, Database, DatabaseBackend, DatabaseConnection, Statement, TransactionTrait};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr};
 
 use crate::regressions::faults::load::{self, Load};
 use crate::support::Client;
@@ -87,45 +89,91 @@ async fn running_server_continues_on_newer_schema(site: Site) {
     }
 }
 
-/// Waits until a process handles SIGTERM.
-async fn wait_for_handler(process: Pid) {
-    let path = format!("/proc/{}/status", process.as_raw_nonzero());
-    let handles_signal = || {
-        let status = std::fs::read_to_string(&path).expect("a process");
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
-        let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
-        (mask >> (Signal::TERM.as_raw() - 1)) & 1 == 1
+/// A process during its start.
+struct StartingProcess {
+    child: Child,
+    log: Lines<BufReader<ChildStderr>>,
+    name: &'static str,
+}
+
+impl StartingProcess {
+    fn new(site: &Site, name: &'static str) -> Self {
+        let mut command = site.command(&[name]);
+        command.env("HOLDFAST_LISTEN", "127.0.0.1:0").env("HOLDFAST_LOG", "info");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary");
+        let log = BufReader::new(child.stderr.take().expect("a log")).lines();
+        Self { child, log, name }
+    }
+
+    /// Waits until the process logs an event.
+    async fn logs(&mut self, event: &str) {
+        let mut before = Vec::new();
+        let logged = async {
+            while let Some(line) = self.log.next_line().await.expect("a line") {
+                if line.contains(event) {
+                    return;
+                }
+                before.push(line);
+            }
+            let status = self.child.wait().await.expect("an exit");
+            panic!("{} ended with {status}: {before:#?}", self.name);
+        };
+        tokio::time::timeout(LIMIT, logged).await.expect("an event");
+    }
+
+    /// Sends SIGTERM, which must end the process.
+    async fn stop(mut self) {
+        assert_eq!(self.child.try_wait().expect("a status"), None, "{} still starts", self.name);
+        let id = i32::try_from(self.child.id().expect("a process")).expect("an ID");
+        kill_process(Pid::from_raw(id).expect("an ID"), Signal::TERM).expect("a signal");
+        let ended = tokio::time::timeout(LIMIT, self.child.wait()).await;
+        let status = ended.expect("the signal ends the process").expect("an exit");
+        assert_eq!(status.code(), Some(0), "{}: {status}", self.name);
+        self.logs("stopped before the start was complete").await;
+    }
+}
+
+/// Waits until a statement of a migration waits for the list of migrations on PostgreSQL.
+async fn wait_for_locked_table(database: &DatabaseConnection) {
+    const WAITING: &str = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'seaql_migrations'::regclass \
+                           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let is_waiting = async || {
+        let statement = Statement::from_string(DatabaseBackend::Postgres, WAITING);
+        let row = database.query_one_raw(statement).await.expect("a count").expect("a row");
+        row.try_get_by_index::<i64>(0).expect("a number") > 0
     };
-    while !handles_signal() {
+    while !is_waiting().await {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 async fn stop_signal_ends_process_that_waits_for_migration(site: Site) {
+    const MIGRATES: &str = "started to migrate the schema";
+    const WAITS: &str = "started to wait for another process that applies migrations";
     site.serve(&[]).await.stop().await;
     let database = Database::connect(site.database_url()).await.expect("a database");
     Migrator::down(&database, Some(1)).await.expect("the schema of an older version");
     let other = database.begin().await.expect("a transaction");
     // The migration can read the list of migrations, but not add itself.
-    let lock = match database.get_database_backend() {
-        DatabaseBackend::Postgres => "LOCK TABLE seaql_migrations IN SHARE MODE",
-        _ => "DELETE FROM seaql_migrations WHERE version = ''",
+    let is_postgresql = database.get_database_backend() == DatabaseBackend::Postgres;
+    let lock = match is_postgresql {
+        true => "LOCK TABLE seaql_migrations IN SHARE MODE",
+        false => "DELETE FROM seaql_migrations WHERE version = ''",
     };
     other.execute_unprepared(lock).await.expect("a lock");
-    for process in ["serve", "worker"] {
-        let mut command = site.command(&[process]);
-        command.env("HOLDFAST_LISTEN", "127.0.0.1:0").stdout(Stdio::null());
-        let mut child = command.spawn().expect("the binary");
-        let id = i32::try_from(child.id().expect("a process")).expect("an ID");
-        let id = Pid::from_raw(id).expect("an ID");
-        let ended = async {
-            wait_for_handler(id).await;
-            kill_process(id, Signal::TERM).expect("a signal");
-            child.wait().await.expect("an exit")
-        };
-        let status = tokio::time::timeout(LIMIT, ended).await.expect("the signal ends the process");
-        assert_eq!(status.code(), Some(0), "{process}: {status}");
+    let mut server = StartingProcess::new(&site, "serve");
+    server.logs(MIGRATES).await;
+    if is_postgresql {
+        let waiting = tokio::time::timeout(LIMIT, wait_for_locked_table(&database)).await;
+        waiting.expect("a migration that waits");
+        let mut worker = StartingProcess::new(&site, "worker");
+        worker.logs(WAITS).await;
+        worker.stop().await;
     }
+    server.stop().await;
+    let mut worker = StartingProcess::new(&site, "worker");
+    worker.logs(MIGRATES).await;
+    worker.stop().await;
     other.rollback().await.expect("an end");
     database.close().await.expect("closing");
 }

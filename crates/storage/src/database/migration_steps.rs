@@ -82,9 +82,11 @@ impl Database {
     /// Applies migrations. On PostgreSQL, one process at a time does so.
     async fn apply_migrations(&self, count: Option<u32>, wait: TableWait) -> Result<(), Error> {
         if self.backend() != DatabaseBackend::Postgres {
+            tracing::info!("started to migrate the schema");
             return self.try_migrations(count, wait.limit).await;
         }
         let session = self.lock_repetition().await?;
+        tracing::info!("started to migrate the schema");
         let outcome = self.repeat_migrations(count, wait).await;
         // An error has no effect: PostgreSQL also detects a lost connection.
         let _ = session.close().await;
