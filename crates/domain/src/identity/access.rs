@@ -141,6 +141,15 @@ impl ProjectAccess {
         AuditEntity::project(&self.namespace, &self.project)
     }
 
+    /// Returns the access with [`Caller::without_memory`].
+    #[must_use]
+    pub fn without_memory(&self) -> Self {
+        Self {
+            caller: self.caller.without_memory(),
+            ..self.clone()
+        }
+    }
+
     /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
     pub fn has_role(&self, role: Role) -> bool {

@@ -236,6 +236,16 @@ impl Caller {
         self
     }
 
+    /// Returns the caller without the memory of the request, to load the response of a write that is committed. The
+    /// request must not fail afterwards because memory is in use: the client would repeat the write.
+    #[must_use]
+    pub fn without_memory(&self) -> Self {
+        Self {
+            memory: None,
+            ..self.clone()
+        }
+    }
+
     /// Reserves memory for the response before large content is loaded.
     ///
     /// # Errors

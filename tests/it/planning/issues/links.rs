@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use domain::identity::access::ProjectAccess;
+use domain::kernel::budgets::Budgets;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
-use domain::planning::issues::links as links_service;
+use domain::planning::issues::links::{self as links_service, NewIssueLink};
 use futures_util::future::join_all;
 use holdfast::config::ConfigOptions;
 use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
@@ -288,6 +289,18 @@ async fn issue_has_limited_number_of_links_listed_in_few_statements(server: Test
     assert!(statements <= 8, "{statements}: {:?}", server.statement_texts(before));
 }
 
+/// Returns access to a project with this many bytes of memory, and its budgets.
+async fn access_with_memory(
+    server: &TestServer,
+    caller: Caller,
+    project: i64,
+    memory_bytes: u64,
+) -> (Budgets, ProjectAccess) {
+    let (budgets, memory) = request_memory(memory_bytes);
+    let (caller, reference) = (caller.with_memory(memory), project.to_string());
+    (budgets, ProjectAccess::find(&server.backend, caller, &reference).await.expect("access"))
+}
+
 async fn list_issue_links_reserves_memory_of_descriptions(server: TestServer) {
     let root = server.root();
     let work = public_project(&server, "work").await;
@@ -304,14 +317,21 @@ async fn list_issue_links_reserves_memory_of_descriptions(server: TestServer) {
         let iid = open(&root, work, body(is_confidential)).await;
         link(&root, work, (work, iid), "relates_to").await;
     }
+    // A created link is returned even if too little memory is left, because a repeated request fails.
+    let ann = server.create_user("ann").await;
+    server.insert_member(work, ann.id, AccessLevel::Developer).await;
+    let (_, access) = access_with_memory(&server, Caller::user(ann.row), work, 10).await;
+    let new = NewIssueLink { target_project: work.to_string(), target_iid: 3, link_type: IssueLinkType::RelatesTo };
+    let created = links_service::create(&server.backend, &access, 2, new).await.expect("a link");
+    assert_eq!(created.target.issue.description.as_deref().map(str::len), Some(100_000));
+    let refused = links_service::get(&server.backend, &access, 2, created.link.id).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
     // The issue is the target of this link.
     let body = json!({ "target_project_id": work, "target_issue_iid": 1 });
     let last = open(&root, work, json!({ "title": "last" })).await;
     root.post(&format!("/projects/{work}/issues/{last}/links"), body).await.expect(201);
     let list = async |memory_bytes: u64| {
-        let (budgets, memory) = request_memory(memory_bytes);
-        let caller = Caller::anonymous().with_memory(memory);
-        let access = ProjectAccess::find(&server.backend, caller, &work.to_string()).await.expect("access");
+        let (budgets, access) = access_with_memory(&server, Caller::anonymous(), work, memory_bytes).await;
         let linked = links_service::list(&server.backend, &access, 1).await;
         (linked, budgets.memory.used())
     };

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use domain::identity::access::ProjectAccess;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::kernel::page::PageRequest;
 use domain::planning::issuables::ListScope;
-use domain::planning::issues::{self as issues_service, IssueFilter};
+use domain::planning::issues::{self as issues_service, IssueFilter, IssueUpdate};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 use storage::entities::{AccessLevel, award_emoji, issues, now};
@@ -398,6 +399,17 @@ async fn milestone_of_many_issues_is_read_once(server: TestServer) {
     let large: Vec<_> = milestones.iter().filter(|detail| detail.milestone.title == "large").collect();
     assert_eq!((milestones.len(), large.len()), (4, 3));
     assert!(large.iter().all(|one| Arc::ptr_eq(one, large[0])));
+    // The response of a committed update does not fail because too little memory is left, but a read does.
+    let ann = server.create_user("ann").await;
+    server.insert_member(id, ann.id, AccessLevel::Developer).await;
+    let (_, memory) = request_memory(10);
+    let caller = Caller::user(ann.row).with_memory(memory);
+    let access = ProjectAccess::find(&server.backend, caller, &id.to_string()).await.expect("access");
+    let update = IssueUpdate { title: Some("Issue".to_owned()), ..IssueUpdate::default() };
+    let updated = issues_service::update(&server.backend, &access, 1, update).await.expect("an issue");
+    let refused = issues_service::get_by_id(&server.backend, &access.caller, updated.issue.id).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
+    assert_eq!(updated.milestone.expect("a milestone").milestone.title, "large");
     let before = server.statements();
     let listed = root.get(&format!("{path}/issues")).await.expect(200).json();
     let texts = server.statement_texts(before).into_iter();

@@ -3,7 +3,7 @@
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::todos::{Column, Entity, TodoAction, TodoState};
 
-use super::detail::{TodoDetail, detail};
+use super::detail::{TodoDetail, load_written};
 use crate::discussion::noteable::{Noteable, NoteableKey};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -45,5 +45,5 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, key: NoteableKey) ->
             todo.ok_or_else(|| Error::not_found(""))
         })
         .await?;
-    detail(backend, &space.caller, todo).await
+    load_written(backend, &space.caller, todo).await
 }

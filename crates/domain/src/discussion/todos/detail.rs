@@ -40,12 +40,13 @@ pub struct TodoDetail {
     pub note_body: Option<String>,
 }
 
-/// Returns a to-do item with its associations.
+/// Loads the associations of a to-do item after a write was committed. Never fails because too little memory is left.
 ///
 /// # Errors
 /// Returns `NotFound` if the target was deleted.
-pub(super) async fn detail(backend: &Backend, caller: &Caller, todo: Model) -> Result<TodoDetail> {
-    let detail = details(backend.database.read(), caller, vec![todo]).await?.pop();
+pub(super) async fn load_written(backend: &Backend, caller: &Caller, todo: Model) -> Result<TodoDetail> {
+    let (db, caller) = (backend.database.read(), caller.without_memory());
+    let detail = details(db, &caller, vec![todo]).await?.pop();
     detail.ok_or_else(|| Error::not_found(""))
 }
 

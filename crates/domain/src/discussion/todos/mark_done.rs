@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::now;
 use storage::entities::todos::{self, Column, Entity};
 
-use super::detail::{TodoDetail, detail};
+use super::detail::{TodoDetail, load_written};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -28,7 +28,7 @@ pub async fn mark_done(backend: &Backend, caller: &Caller, id: i64) -> Result<To
     let update = complete_pending_of(user_id).filter(Column::Id.eq(id));
     update.exec(backend.database.write()).await?;
     let todo = Entity::find_by_id(id).one(backend.database.read()).await?;
-    detail(backend, caller, todo.ok_or_else(missing)?).await
+    load_written(backend, caller, todo.ok_or_else(missing)?).await
 }
 
 /// Marks all pending items of the caller as done.

@@ -97,7 +97,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
             Ok::<_, Error>(issue)
         })
         .await?;
-    row::load_detail(backend, &access.caller, issue).await
+    row::load_written(backend, &access.caller, issue).await
 }
 
 /// Maps a database error of the insert.

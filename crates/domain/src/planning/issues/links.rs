@@ -12,6 +12,7 @@ use storage::entities::{issues, notes, now};
 use super::row::{IssueDetail, decorate};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{InstancePlan, Role};
 use crate::kernel::query::all_with_texts;
@@ -73,7 +74,7 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result
     let issue = find(db, access, iid).await?;
     let links = issue_links::of_issue(issue.id).all(db).await?;
     let ids = links.iter().map(|link| link.seen_from(issue.id).0).collect();
-    let mut details = visible_details(db, access, ids).await?;
+    let mut details = visible_details(db, &access.caller, ids).await?;
     let shown = details.values().filter_map(|detail| detail.milestone.as_deref());
     milestones::reserve_descriptions(&access.caller, shown)?;
     let linked = links.into_iter().filter_map(|link| {
@@ -98,7 +99,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64, id: i64) -
         .filter(Column::Id.eq(id))
         .one(db)
         .await?;
-    with_issues(db, access, link.ok_or_else(not_found)?).await
+    with_issues(db, &access.caller, link.ok_or_else(not_found)?).await
 }
 
 /// Links an issue to another one, and records system notes on both.
@@ -178,7 +179,7 @@ pub async fn create(
             Ok::<_, Error>(link)
         })
         .await?;
-    with_issues(db, access, link).await
+    with_issues(db, &access.caller.without_memory(), link).await
 }
 
 /// Deletes a link of an issue, and records system notes on both issues. Returns the deleted link.
@@ -263,8 +264,8 @@ async fn write_notes(
 }
 
 /// Loads the issues of a link.
-async fn with_issues(db: &impl ConnectionTrait, access: &ProjectAccess, link: Model) -> Result<IssueLink> {
-    let mut details = visible_details(db, access, vec![link.source_id, link.target_id]).await?;
+async fn with_issues(db: &impl ConnectionTrait, caller: &Caller, link: Model) -> Result<IssueLink> {
+    let mut details = visible_details(db, caller, vec![link.source_id, link.target_id]).await?;
     let (source, target) = (details.remove(&link.source_id), details.remove(&link.target_id));
     Ok(IssueLink {
         source: source.ok_or_else(not_found)?,
@@ -276,7 +277,7 @@ async fn with_issues(db: &impl ConnectionTrait, access: &ProjectAccess, link: Mo
 /// Returns the issues that are visible to the caller, by ID.
 async fn visible_details(
     db: &impl ConnectionTrait,
-    access: &ProjectAccess,
+    caller: &Caller,
     ids: Vec<i64>,
 ) -> Result<HashMap<i64, IssueDetail>> {
     if ids.is_empty() {
@@ -284,9 +285,9 @@ async fn visible_details(
     }
     let found = issues::Entity::find()
         .filter(issues::Column::Id.is_in(ids))
-        .filter(issues::visible(access.caller.viewer(), now().date_naive()));
-    let found = all_with_texts(db, &access.caller, found).await?;
-    let details = decorate(db, &access.caller, found).await?.into_iter();
+        .filter(issues::visible(caller.viewer(), now().date_naive()));
+    let found = all_with_texts(db, caller, found).await?;
+    let details = decorate(db, caller, found).await?.into_iter();
     Ok(details.map(|detail| (detail.issue.id, detail)).collect())
 }
 

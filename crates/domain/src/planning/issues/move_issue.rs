@@ -115,7 +115,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             Ok::<_, Error>(new)
         })
         .await?;
-    row::load_detail(backend, &access.caller, issue).await
+    row::load_written(backend, &access.caller, issue).await
 }
 
 /// Locks both projects, whose issue counts change, in order of their IDs, so that concurrent moves in

@@ -43,7 +43,8 @@ pub struct IssueDetail {
 /// Returns one issue of a project.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it. Returns `Error::Overloaded` if too little
+/// memory is left for its related rows.
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<IssueDetail> {
     let db = backend.database.read();
     let found = find_with_milestone(db, access, iid).await?;
@@ -53,7 +54,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<
 /// Returns an issue of any project.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+/// Returns the errors of [`get`].
 pub async fn get_by_id(backend: &Backend, caller: &Caller, id: i64) -> Result<IssueDetail> {
     let found = issues::Entity::find_by_id(id)
         .filter(issues::visible(caller.viewer(), now().date_naive()))
@@ -63,20 +64,25 @@ pub async fn get_by_id(backend: &Backend, caller: &Caller, id: i64) -> Result<Is
     load_detail(backend, caller, issue).await
 }
 
-/// Loads the related rows of one issue, and whether the caller is subscribed.
+/// Loads the related rows of an issue after a write was committed. Never fails because too little memory is left.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn load_detail(
+pub(super) async fn load_written(
     backend: &Backend,
     caller: &Caller,
     issue: issues::Model,
 ) -> Result<IssueDetail> {
+    load_detail(backend, &caller.without_memory(), issue).await
+}
+
+async fn load_detail(backend: &Backend, caller: &Caller, issue: issues::Model) -> Result<IssueDetail> {
     let db = backend.database.read();
     let found = with_milestones(db, vec![issue]).await?.pop();
     load_one(db, caller, found.ok_or_else(missing)?).await
 }
 
+/// Loads the related rows of one issue, and whether the caller is subscribed.
 async fn load_one(
     db: &impl ConnectionTrait,
     caller: &Caller,

@@ -181,7 +181,7 @@ pub async fn update(
             Ok::<_, Error>(issue)
         })
         .await?;
-    row::load_detail(backend, &access.caller, issue).await
+    row::load_written(backend, &access.caller, issue).await
 }
 
 /// Closes an issue because of a change in a project, if the caller may close it. Does nothing if the issue is

@@ -11,7 +11,7 @@ use storage::entities::merge_requests::{self, Column, MergeRequestState, Model};
 use storage::entities::{now, pipelines, projects, row_changes, users};
 use storage::jobs;
 
-use super::row::{self, MergeRequestDetail, MergeRequestInclude};
+use super::row::{self, MergeRequestDetail};
 use super::{find, head_pipeline, lock};
 use crate::code::branch_protection;
 use crate::delivery::jobs::auto_merge::AutoMerge;
@@ -130,7 +130,7 @@ pub(super) async fn enable(
             Ok(after)
         })
         .await?;
-    row::load_detail(backend, access, enabled, MergeRequestInclude::default()).await
+    row::load_written(backend, access, enabled).await
 }
 
 /// Cancels the automatic merge of a merge request.
@@ -173,7 +173,7 @@ pub async fn cancel_auto_merge(
             .await
         })
         .await?;
-    row::load_detail(backend, access, canceled, MergeRequestInclude::default()).await
+    row::load_written(backend, access, canceled).await
 }
 
 /// Returns the head pipeline, which may have succeeded in the meantime. A change of a pipeline locks its project until

@@ -8,7 +8,7 @@ use storage::entities::{Scope, merge_request_versions, now, projects};
 use storage::jobs;
 
 use super::is_enabled;
-use super::row::{self, MergeRequestDetail, MergeRequestInclude};
+use super::row::{self, MergeRequestDetail};
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -145,7 +145,7 @@ pub async fn create(
         })
         .await?;
     let merge_request = store_head(backend, merge_request, base.is_some(), heads).await?;
-    row::load_detail(backend, &target, merge_request, MergeRequestInclude::default()).await
+    row::load_written(backend, &target, merge_request).await
 }
 
 /// Returns the target project.

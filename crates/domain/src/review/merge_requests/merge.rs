@@ -6,7 +6,7 @@ use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{merge_request_versions, now, projects};
 
 use super::drafts::is_draft;
-use super::row::{self, MergeRequestDetail, MergeRequestInclude};
+use super::row::{self, MergeRequestDetail};
 use super::{approval_policy, find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
@@ -125,7 +125,7 @@ pub async fn accept(
         }
     }
     let merged = find(backend.database.read(), access, iid).await?;
-    row::load_detail(backend, access, merged, MergeRequestInclude::default()).await
+    row::load_written(backend, access, merged).await
 }
 
 /// The reason why a merge failed.

@@ -96,7 +96,8 @@ pub struct MergeRequestInclude {
 /// Returns one merge request of a project.
 ///
 /// # Errors
-/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller. Returns `Overloaded` if too
+/// little memory is left for its associations.
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
@@ -107,24 +108,24 @@ pub async fn get(
     load_found(backend, access, found, include).await
 }
 
-/// Returns a merge request with its details.
+/// Loads the details of a merge request after a write was committed. Never fails because too little memory is left.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn load_detail(
+pub(super) async fn load_written(
     backend: &Backend,
     access: &ProjectAccess,
     merge_request: Model,
-    include: MergeRequestInclude,
 ) -> Result<MergeRequestDetail> {
     let found = JoinedMergeRequest::load(backend.database.read(), merge_request).await?;
-    load_found(backend, access, found, include).await
+    let include = MergeRequestInclude::default();
+    load_found(backend, &access.without_memory(), found, include).await
 }
 
-/// As [`load_detail`], for a merge request that was read with its joined rows.
+/// Loads the details of a merge request that was read with its joined rows.
 ///
 /// # Errors
-/// Fails like [`load_detail`].
+/// Returns `Overloaded` if too little memory is left, or an error if a database query or a Git operation fails.
 pub(super) async fn load_found(
     backend: &Backend,
     access: &ProjectAccess,

@@ -7,7 +7,7 @@ use storage::entities::{approvals, merge_request_versions, now, row_changes};
 use super::create::{
     check_different_branches, check_no_other_open, enqueue_head_update, map_write_error, store_head,
 };
-use super::row::{self, MergeRequestDetail, MergeRequestInclude};
+use super::row::{self, MergeRequestDetail};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
@@ -201,7 +201,7 @@ pub async fn update(
         Some((heads, base)) => store_head(backend, merge_request, base.is_some(), heads).await?,
         None => merge_request,
     };
-    row::load_detail(backend, access, merge_request, MergeRequestInclude::default()).await
+    row::load_written(backend, access, merge_request).await
 }
 
 /// Returns the heads and the merge base of the branches if the target changes or the merge request is
