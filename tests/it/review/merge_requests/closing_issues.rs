@@ -1,11 +1,17 @@
 //! Issues that merge requests close, seen from both sides.
 
+use domain::identity::access::ProjectAccess;
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::kernel::page::PageRequest;
 use domain::lifecycle::deletion::projects::delete_permanently;
+use domain::review::merge_requests::{self, MergeRequestUpdate, closing_issues};
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
 use super::{propose, public_project};
 use crate::planning::issues::open;
+use crate::support::body_memory::request_memory;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
@@ -292,15 +298,49 @@ async fn update_merge_request_with_current_values_changes_nothing(server: TestSe
     assert_ne!(after["updated_at"], before["updated_at"]);
 }
 
+/// Checks the memory of lists that contain copies of the description of a milestone. Both issues and the merge request
+/// that closes them have the milestone.
+async fn descriptions_of_milestones_count_against_the_memory(server: &TestServer, id: i64, iid: i64) {
+    let ann = server.create_user("ann").await;
+    server.insert_member(id, ann.id, AccessLevel::Developer).await;
+    let access = async |memory_bytes: u64| {
+        let (budgets, memory) = request_memory(memory_bytes);
+        let caller = Caller::user(ann.row.clone()).with_memory(memory);
+        (budgets, ProjectAccess::find(&server.backend, caller, &id.to_string()).await.expect("access"))
+    };
+    let page = PageRequest::default();
+    // The issues have a description each, and the response contains that of the milestone twice.
+    let (_, too_little) = access(499_990).await;
+    let refused = closing_issues::list_closed_issues(&server.backend, &too_little, iid, &page).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
+    let (budgets, enough) = access(500_000).await;
+    let closed = closing_issues::list_closed_issues(&server.backend, &enough, iid, &page).await.expect("issues");
+    assert_eq!((closed.items.len(), budgets.memory.used()), (2, 500_000));
+    // The description exists once as a row, and once in the response.
+    let (budgets, enough) = access(200_000).await;
+    let closing = closing_issues::list_closing_merge_requests(&server.backend, &enough, 1, &page).await;
+    assert_eq!((closing.expect("merge requests").items.len(), budgets.memory.used()), (1, 200_000));
+    // The response of a committed update does not fail because too little memory is left.
+    let (_, none) = access(10).await;
+    let update = MergeRequestUpdate { title: Some("renamed".to_owned()), ..MergeRequestUpdate::default() };
+    let updated = merge_requests::update(&server.backend, &none, iid, update).await.expect("a merge request");
+    assert_eq!(updated.merge_request.title, "renamed");
+}
+
 /// A merge request can close many issues with long descriptions.
 async fn merge_does_not_read_descriptions_of_closed_issues(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "closing").await;
     let id = project.id;
+    let large = "x".repeat(100_000);
+    let milestone = json!({"title": "large", "description": large});
+    let milestone = root.post(&format!("/projects/{id}/milestones"), milestone).await.expect(201).json()["id"].clone();
     for title in ["one", "two"] {
-        open(&root, id, json!({"title": title, "description": "x".repeat(100_000)})).await;
+        open(&root, id, json!({"title": title, "description": large, "milestone_id": milestone})).await;
     }
-    let iid = propose(&root, id, "feature/x", "main", json!({"description": "Closes #1, closes #2"})).await;
+    let proposed = json!({"description": "Closes #1, closes #2", "milestone_id": milestone});
+    let iid = propose(&root, id, "feature/x", "main", proposed).await;
+    descriptions_of_milestones_count_against_the_memory(&server, id, iid).await;
     let before = server.statements();
     root.put(&format!("/projects/{id}/merge_requests/{iid}/merge"), json!({})).await.expect(200);
     server.finish_jobs().await;

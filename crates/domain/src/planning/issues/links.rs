@@ -17,7 +17,6 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{InstancePlan, Role};
 use crate::kernel::query::all_with_texts;
 use crate::kernel::{Backend, preconditions, urls};
-use crate::planning::milestones;
 use crate::planning::system_notes::{self, NoteableId};
 
 /// Maximum number of links of an issue.
@@ -75,8 +74,6 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result
     let links = issue_links::of_issue(issue.id).all(db).await?;
     let ids = links.iter().map(|link| link.seen_from(issue.id).0).collect();
     let mut details = visible_details(db, &access.caller, ids).await?;
-    let shown = details.values().filter_map(|detail| detail.milestone.as_deref());
-    milestones::reserve_descriptions(&access.caller, shown)?;
     let linked = links.into_iter().filter_map(|link| {
         let (id, link_type) = link.seen_from(issue.id);
         Some(LinkedIssue {

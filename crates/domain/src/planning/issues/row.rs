@@ -17,7 +17,7 @@ use crate::planning::issuables::subscriptions::SubscriptionParts;
 use crate::planning::issuables::{
     AssociationRequest, Associations, WithMilestone, find_with_milestone, with_milestones,
 };
-use crate::planning::milestones::MilestoneDetail;
+use crate::planning::milestones::{self, MilestoneDetail};
 
 /// An issue with its related rows.
 #[derive(Debug, Clone)]
@@ -103,10 +103,11 @@ fn missing() -> Error {
     Error::internal("the project of an issue was not found")
 }
 
-/// Loads the related rows of a whole page that are visible to the caller.
+/// Loads the related rows of a whole page that are visible to the caller, and reserves the memory of a response that
+/// contains the description of the milestone once for each issue.
 ///
 /// # Errors
-/// Returns the errors of [`AssociationRequest::load`].
+/// Returns the errors of [`AssociationRequest::load`] and [`milestones::reserve_descriptions`].
 pub(crate) async fn decorate(
     db: &impl ConnectionTrait,
     caller: &Caller,
@@ -114,6 +115,8 @@ pub(crate) async fn decorate(
 ) -> Result<Vec<IssueDetail>> {
     let found = with_milestones(db, issues).await?;
     let (details, _) = load_details(db, caller, found, RelatedRows::default()).await?;
+    let copied = details.iter().filter_map(|detail| detail.milestone.as_deref());
+    milestones::reserve_descriptions(caller, copied)?;
     Ok(details)
 }
 

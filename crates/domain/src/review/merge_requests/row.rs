@@ -26,7 +26,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::{Backend, urls};
 use crate::planning::issuables::subscriptions::SubscriptionParts;
 use crate::planning::issuables::{AssociationRequest, Associations, WithMilestone, with_milestones};
-use crate::planning::milestones::MilestoneDetail;
+use crate::planning::milestones::{self, MilestoneDetail};
 use crate::review::approvals::evaluation::{ApprovalParts, ApprovalState};
 use crate::review::status_checks::evaluation::{self as checks, StatusCheckParts};
 
@@ -289,10 +289,11 @@ fn merged_part(merge_request: &Model) -> Option<RelatedPart> {
     Some(RelatedPart::exists(rows, merge_request.id))
 }
 
-/// Loads the associations of a page of merge requests, with the full paths of some projects already known.
+/// Loads the associations of a page of merge requests, with the full paths of some projects already known. Reserves the
+/// memory of a response that contains the description of the milestone once for each merge request.
 ///
 /// # Errors
-/// Returns an error if a database query fails.
+/// Returns the errors of [`AssociationRequest::load`] and [`milestones::reserve_descriptions`].
 pub(super) async fn decorate_with_paths(
     db: &impl ConnectionTrait,
     caller: &Caller,
@@ -305,7 +306,10 @@ pub(super) async fn decorate_with_paths(
         ..request_for(caller, &found)
     };
     let (mut associations, _) = request.load(db, RelatedRows::default()).await?;
-    Ok(with_associations(found, &mut associations))
+    let details = with_associations(found, &mut associations);
+    let copied = details.iter().filter_map(|detail| detail.milestone.as_deref());
+    milestones::reserve_descriptions(caller, copied)?;
+    Ok(details)
 }
 
 /// Loads the associations of a page of merge requests, in one statement with the parts of `related`.
