@@ -79,8 +79,8 @@ async fn read_large_form(
         memory.reserve(FORM_MEMORY_FACTOR * bytes.len() as u64)?;
     }
     let content_type = exchange.headers().get(CONTENT_TYPE).cloned();
-    let _slot = backend.budgets.parser().await?;
-    parameters::large_form(content_type, bytes, memory).await
+    let slot = backend.budgets.parser().await?;
+    parameters::large_form(content_type, bytes, memory, slot).await
 }
 
 async fn read_large_json(
@@ -91,7 +91,7 @@ async fn read_large_json(
     let file = backend.objects.spool().map_err(Error::internal)?;
     let (file, size) = spool::rest(exchange, file, limit).await?;
     let memory = exchange.memory().cloned();
-    let _slot = backend.budgets.parser().await?;
+    let slot = backend.budgets.parser().await?;
     if let Some(memory) = &memory {
         // The buffered start is in the file now. The parser copies a text into its own buffer first, which can take as much
         // memory as the whole body.
@@ -99,6 +99,7 @@ async fn read_large_json(
     }
     let file = file.into_std().await;
     let parse = move || {
+        let _slot = slot;
         let attributes = parameters::json_file(&file, size, memory.as_ref());
         if let Some(memory) = &memory {
             memory.release(size);

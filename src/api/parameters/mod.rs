@@ -25,6 +25,7 @@ use poem::{FromRequest, Request, RequestBody};
 use serde_json::de::{IoRead, Read, SliceRead};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::api::media_type::essence;
 use crate::observability::table::BUDGET_REJECTIONS;
@@ -101,7 +102,8 @@ pub async fn body(
     }
 }
 
-/// Parses the attributes of a large form on a blocking thread. The reservation of `memory` ends after the parser.
+/// Parses the attributes of a large form on a blocking thread. The reservation of `memory` and the
+/// `slot` end after the parser.
 ///
 /// # Errors
 /// As [`body`].
@@ -109,9 +111,11 @@ pub async fn large_form(
     content_type: Option<HeaderValue>,
     bytes: Vec<u8>,
     memory: Option<RequestMemory>,
+    slot: OwnedSemaphorePermit,
 ) -> Result<Map<String, Value>> {
     let runtime = Handle::current();
     let parse = move || {
+        let _slot = slot;
         // The parser of multipart forms is asynchronous, and reads the type from a request.
         let mut request = Request::default();
         if let Some(content_type) = content_type {
@@ -360,7 +364,10 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use futures_util::FutureExt;
+    use tokio::sync::Semaphore;
 
     use super::*;
 
@@ -383,19 +390,27 @@ mod tests {
             // Occupies the only blocking thread, so that a form is complete at once only if this thread parses it.
             let (release, released) = std::sync::mpsc::channel::<()>();
             let occupied = tokio::task::spawn_blocking(move || released.recv());
-            let mut parsers = forms.map(|(content_type, text)| {
+            let slots = Arc::new(Semaphore::new(3));
+            let large_form = |content_type, text: String| {
+                let slot = Arc::clone(&slots).try_acquire_owned().unwrap();
                 let content_type = HeaderValue::from_static(content_type);
-                Box::pin(large_form(Some(content_type), text.into_bytes(), None))
-            });
+                Box::pin(large_form(Some(content_type), text.into_bytes(), None, slot))
+            };
+            let abandoned = large_form("application/x-www-form-urlencoded", "a=1".to_owned());
+            assert!(abandoned.now_or_never().is_none());
+            let mut parsers = forms.map(|(content_type, text)| large_form(content_type, text));
             for parser in &mut parsers {
                 assert!(parser.as_mut().now_or_never().is_none());
             }
+            // The parser of the dropped future has its slot until it ends.
+            assert_eq!(slots.available_permits(), 0);
             release.send(()).unwrap();
             occupied.await.unwrap().unwrap();
             for parser in parsers {
                 let attributes = parser.await.unwrap();
                 assert_eq!(Value::Object(attributes), json!({"a": ["1", "2"]}));
             }
+            assert_eq!(slots.available_permits(), 3);
         });
     }
 }

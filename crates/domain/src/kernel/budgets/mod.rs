@@ -10,11 +10,12 @@ mod reservations;
 mod upload_slots;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use git::Shares;
 use storage::database;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use payload_slots::{PayloadHolder, PayloadSlot, PayloadSlots, SMALL_PAYLOAD_BYTES, SentPayloadSlot};
 pub use request_rates::{RateClient, RateState, RequestRates};
@@ -82,7 +83,7 @@ pub struct Budgets {
     /// Time after which a request starts no more statements.
     pub database_time: Option<Duration>,
     /// Slots for parsing large request bodies and scanner reports. At least one core remains for other requests.
-    parsers: Semaphore,
+    parsers: Arc<Semaphore>,
     parser_count: usize,
 }
 
@@ -102,7 +103,7 @@ impl Budgets {
             database_connections: settings.database_connections,
             database_time: (settings.database_seconds > 0)
                 .then(|| Duration::from_secs(settings.database_seconds)),
-            parsers: Semaphore::new(parser_count),
+            parsers: Arc::new(Semaphore::new(parser_count)),
             parser_count,
         }
     }
@@ -119,12 +120,14 @@ impl Budgets {
         (self.parser_count, self.parser_count.saturating_sub(free))
     }
 
-    /// Waits for a slot to parse a large request body.
+    /// Waits for a slot to parse a large request body. The parser owns the slot, because its thread continues after the
+    /// client has disconnected.
     ///
     /// # Errors
     /// Never fails in a running server.
-    pub async fn parser(&self) -> Result<SemaphorePermit<'_>> {
-        self.parsers.acquire().await.map_err(Error::internal)
+    pub async fn parser(&self) -> Result<OwnedSemaphorePermit> {
+        let parsers = Arc::clone(&self.parsers);
+        parsers.acquire_owned().await.map_err(Error::internal)
     }
 }
 

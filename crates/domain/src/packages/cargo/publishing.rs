@@ -33,9 +33,12 @@ pub async fn publish(backend: &Backend, access: &ProjectAccess, body: UploadedFi
     let max_bytes = backend.instance.max_package_file_bytes;
     let slot = backend.budgets.parser().await?;
     let (file, size, caller) = (body.file.into_std().await, body.size, access.caller.clone());
-    let read = tokio::task::spawn_blocking(move || read(file, size, &caller, max_bytes)).await;
+    let read = move || {
+        let _slot = slot;
+        read(file, size, &caller, max_bytes)
+    };
+    let read = tokio::task::spawn_blocking(read).await;
     let (publication, file) = read.map_err(Error::internal)??;
-    drop(slot);
     let (name, version) = (publication.name, publication.version);
     let lookup_name = name.canonical();
     let protected = ProtectedName {

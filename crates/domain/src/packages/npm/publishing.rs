@@ -91,9 +91,13 @@ struct ReceivedArchive {
 
 async fn read(backend: &Backend, caller: &Caller, body: UploadedFile) -> Result<ReceivedDocument> {
     let spool = backend.objects.spool().map_err(Error::internal)?;
-    let _slot = backend.budgets.parser().await?;
+    let slot = backend.budgets.parser().await?;
     let (body, caller) = (body.file.into_std().await, caller.clone());
-    let read = tokio::task::spawn_blocking(move || parse(body, spool, &caller)).await;
+    let parse = move || {
+        let _slot = slot;
+        parse(body, spool, &caller)
+    };
+    let read = tokio::task::spawn_blocking(parse).await;
     read.map_err(Error::internal)?
 }
 

@@ -38,9 +38,12 @@ pub async fn ingest(backend: &Backend, access: &ProjectAccess, report: UploadedF
     let spool = backend.objects.spool().map_err(Error::internal)?;
     let slot = backend.budgets.parser().await?;
     let file = report.file.into_std().await;
-    let read = tokio::task::spawn_blocking(move || read(file, spool)).await;
-    // The transaction can wait for the project and needs no parser.
-    drop(slot);
+    let read = move || {
+        // The transaction can wait for the project and needs no parser.
+        let _slot = slot;
+        read(file, spool)
+    };
+    let read = tokio::task::spawn_blocking(read).await;
     let findings = read.map_err(Error::internal)??;
     store::store(backend, access, findings).await
 }
