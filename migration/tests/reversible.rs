@@ -19,12 +19,14 @@ async fn schema(db: &DatabaseConnection) -> Vec<String> {
          WHERE connamespace = current_schema()::regnamespace
          ORDER BY 1"
     };
-    db.query_all_raw(Statement::from_string(db.get_database_backend(), sql))
-        .await
-        .unwrap()
-        .iter()
-        .map(|row| row.try_get("", "line").unwrap())
-        .collect()
+    lines(db, sql).await
+}
+
+/// Returns the column `line` of a query.
+async fn lines<T: FromIterator<String>>(db: &DatabaseConnection, sql: &str) -> T {
+    let rows = db.query_all_raw(Statement::from_string(db.get_database_backend(), sql));
+    let rows = rows.await.unwrap();
+    rows.iter().map(|row| row.try_get("", "line").unwrap()).collect()
 }
 
 /// The last migration before the rule that migrations only add.
@@ -48,12 +50,7 @@ async fn columns(db: &DatabaseConnection) -> BTreeSet<String> {
          FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
          WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND attnum > 0 AND NOT attisdropped"
     };
-    db.query_all_raw(Statement::from_string(db.get_database_backend(), sql))
-        .await
-        .unwrap()
-        .iter()
-        .map(|row| row.try_get("", "line").unwrap())
-        .collect()
+    lines(db, sql).await
 }
 
 fn is_exception(migration: &str, column: &str) -> bool {
