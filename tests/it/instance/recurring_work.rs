@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::code::Project;
+use crate::support::server::with_more_connections;
 use crate::support::spaces::{id, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -120,5 +121,6 @@ async fn stop_interrupts_sweep_and_schedules_run_during_sweep(server: TestServer
 
 on_every_database![
     object_that_cannot_be_deleted_does_not_stop_other_work,
-    stop_interrupts_sweep_and_schedules_run_during_sweep,
+    // The open transaction and the sweep that waits for it use one connection each.
+    stop_interrupts_sweep_and_schedules_run_during_sweep with with_more_connections(),
 ];

@@ -25,7 +25,7 @@ pub const ROOT_PASSWORD: &str = "root password of the tests";
 /// Time limit of the wait for a transaction that waits for a lock.
 const LOCK_TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns the options of a server for tests that call [`TestServer::commit_when_awaited`].
+/// Returns the options of a server for tests that keep a transaction open while other work waits for it.
 pub fn with_more_connections() -> ConfigOptions {
     ConfigOptions { database_connections: Some(5), ..ConfigOptions::default() }
 }
