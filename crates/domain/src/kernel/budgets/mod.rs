@@ -4,6 +4,7 @@
 //! programs, and `parsers` the number of JSON values. [`crate::kernel::budget_report`] reports all of them, and
 //! `docs/LIMITS.md` lists them with their settings and errors.
 
+mod buckets;
 mod payload_slots;
 mod request_rates;
 mod reservations;

@@ -1,21 +1,14 @@
 //! Requests per minute of each client, counted on this node (ADR 41).
 //!
-//! Each client has a bucket with as many requests as its limit, which refills evenly within a minute. The state of a
-//! bucket is one number: the time at which it is full again (generic cell rate algorithm).
-//!
-//! Memory is fixed: a table has a number of sets, each with a few entries, and a full set replaces the entry that is full
-//! the soonest. So a client with many addresses cannot grow the table; it can only reset buckets that were nearly full.
+//! Each client has a bucket with as many requests as its limit, which refills evenly within a minute.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Number of sets of a table.
-const SETS: usize = 2 << 10;
-/// Number of entries of a set. With 16,384 entries in total, a table takes 272 KiB.
-const WAYS: usize = 8;
+use super::buckets::BucketTable;
+
 /// A minute in nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 
@@ -105,16 +98,8 @@ struct RateTable {
     limit: u32,
     /// Time in which one request refills, in nanoseconds.
     interval: u64,
-    sets: Box<[Mutex<[Bucket; WAYS]>]>,
+    buckets: BucketTable,
     refused: AtomicU64,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
-    /// Hash of the client.
-    key: u64,
-    /// When the bucket is full again, in nanoseconds since the start.
-    full_at: u64,
 }
 
 impl RateTable {
@@ -122,7 +107,7 @@ impl RateTable {
         Self {
             limit,
             interval: MINUTE / u64::from(limit),
-            sets: (0..SETS).map(|_| Mutex::default()).collect(),
+            buckets: BucketTable::new(),
             refused: AtomicU64::new(0),
         }
     }
@@ -130,54 +115,37 @@ impl RateTable {
     /// Counts a request of the client with this hash, at a time in nanoseconds since the start.
     fn count(&self, key: u64, now: u64) -> RateState {
         let capacity = self.interval * u64::from(self.limit);
-        let set = &self.sets[usize::try_from(key % SETS as u64).unwrap_or(0)];
-        let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = entry(&mut set, key);
-        // A bucket that is not in the table is full.
-        let full_at = if bucket.key == key {
-            bucket.full_at.max(now)
-        } else {
-            now
-        };
-        let missing = full_at - now;
-        let after = missing + self.interval;
-        if after > capacity {
-            drop(set);
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return RateState {
+        let state = self.buckets.update(key, now, |missing| {
+            let after = missing + self.interval;
+            if after > capacity {
+                let refused = RateState {
+                    limit: self.limit,
+                    remaining: 0,
+                    full_in: Duration::from_nanos(missing),
+                    retry_in: Some(Duration::from_nanos(after - capacity)),
+                };
+                return (missing, refused);
+            }
+            let permitted = RateState {
                 limit: self.limit,
-                remaining: 0,
-                full_in: Duration::from_nanos(missing),
-                retry_in: Some(Duration::from_nanos(after - capacity)),
+                remaining: u32::try_from((capacity - after) / self.interval).unwrap_or(u32::MAX),
+                full_in: Duration::from_nanos(after),
+                retry_in: None,
             };
+            (after, permitted)
+        });
+        if state.retry_in.is_some() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
         }
-        *bucket = Bucket {
-            key,
-            full_at: now + after,
-        };
-        RateState {
-            limit: self.limit,
-            remaining: u32::try_from((capacity - after) / self.interval).unwrap_or(u32::MAX),
-            full_in: Duration::from_nanos(after),
-            retry_in: None,
-        }
+        state
     }
-}
-
-/// Returns the bucket of a client, or the bucket to replace: the one that is full the soonest.
-fn entry(set: &mut [Bucket; WAYS], key: u64) -> &mut Bucket {
-    let known = set.iter().position(|bucket| bucket.key == key);
-    let position = known.unwrap_or_else(|| {
-        let oldest = (0..WAYS).min_by_key(|position| set[*position].full_at);
-        oldest.unwrap_or_default()
-    });
-    &mut set[position]
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
 
+    use super::super::buckets::{SETS, Set};
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -227,10 +195,7 @@ mod tests {
             let state = addresses.count(rates.hasher.hash_one(RateClient::Address(address)), 0);
             assert_eq!(state.retry_in, None);
         }
-        assert_eq!(
-            size_of_val(&*addresses.sets),
-            SETS * size_of::<Mutex<[Bucket; WAYS]>>()
-        );
+        assert_eq!(size_of_val(&*addresses.buckets.sets), SETS * size_of::<Set>());
         // The client that used its limit is still known, because all others are full sooner.
         assert!(addresses.count(key, 0).retry_in.is_some());
     }
