@@ -1,6 +1,7 @@
 //! Errors of repository operations.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use parsers::gitmodules::GitmodulesError;
 
@@ -61,6 +62,9 @@ pub enum Error {
     /// Too little memory is left for the client.
     #[error("too little memory is left for the result")]
     MemoryExhausted,
+    /// The client has used its processor time; contains the time until it can start a program.
+    #[error("the client has used its processor time")]
+    ProcessorTimeUsed(Duration),
     /// Too many operations are running.
     #[error("{0}")]
     Busy(&'static str),

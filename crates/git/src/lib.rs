@@ -81,7 +81,7 @@ pub use memory_budget::DEFAULT_GIT_MEMORY_BYTES;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit, TestMerge};
 pub use new_commits::{MAX_NEW_COMMITS, NewCommit, NewCommitList, NewFile, NewObjects};
 pub use path::TreePath;
-pub use process::{ProgramVersion, VersionError, program_version};
+pub use process::{ProcessorBudget, ProgramVersion, VersionError, program_version};
 pub use push_pack::PackRequest;
 pub use ref_name::{
     check_branch_name, check_custom_reference_name, check_tag_name, is_custom_reference,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::caches::Caches;
+use super::process::ProcessorBudget;
 use super::result_memory::{ResultMemory, ResultSize};
 use super::slots::SlotHolder;
 use super::store::{RepositoryId, StoreState};
@@ -19,6 +20,7 @@ pub struct Repository {
     id: RepositoryId,
     holder: Option<SlotHolder>,
     memory: Option<Arc<dyn ResultMemory>>,
+    processor: Option<Arc<dyn ProcessorBudget>>,
 }
 
 impl Repository {
@@ -28,6 +30,7 @@ impl Repository {
             id,
             holder: None,
             memory: None,
+            processor: None,
         }
     }
 
@@ -44,6 +47,27 @@ impl Repository {
     pub fn with_memory(mut self, memory: Option<Arc<dyn ResultMemory>>) -> Self {
         self.memory = memory;
         self
+    }
+
+    /// Returns a handle whose programs use the processor time of a client.
+    #[must_use]
+    pub fn with_processor_budget(mut self, budget: Option<Arc<dyn ProcessorBudget>>) -> Self {
+        self.processor = budget;
+        self
+    }
+
+    /// Checks whether the client has processor time for a program.
+    ///
+    /// # Errors
+    /// [`Error::ProcessorTimeUsed`] if the client has none.
+    pub(super) fn check_processor_time(&self) -> Result<()> {
+        let wait = self.processor.as_ref().and_then(|budget| budget.wait());
+        wait.map_or(Ok(()), |wait| Err(Error::ProcessorTimeUsed(wait)))
+    }
+
+    /// Returns the processor time of the client, or `None` for work of the server itself.
+    pub(super) fn processor_budget(&self) -> Option<&Arc<dyn ProcessorBudget>> {
+        self.processor.as_ref()
     }
 
     /// Returns a counter for the texts of one result, which reserves the memory of the client.

@@ -18,7 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -31,6 +31,7 @@ use confinement::Access;
 pub(super) use confinement::is_out_of_memory;
 pub(super) use kind::ProgramKind;
 use kind::{ProgramResult, ProgramRun};
+pub use processor_time::ProcessorBudget;
 pub use version::{ProgramVersion, VersionError, program_version};
 
 use super::fair_semaphore::FairPermit;
@@ -319,6 +320,8 @@ pub(super) struct RunningProgram {
     max_allocation: Option<u64>,
     /// The repository whose objects the program reads.
     objects: PathBuf,
+    /// The processor time of the client.
+    processor: Option<Arc<dyn ProcessorBudget>>,
     _slot: FairPermit,
     _memory: MemoryReservation,
 }
@@ -371,7 +374,7 @@ impl RunningProgram {
     async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         if let Some(id) = process_id(&self.child) {
             processor_time::ended(id).await;
-            processor_time::record(self.name, id);
+            processor_time::record(self.name, id, self.processor.as_deref());
         }
         self.child.wait().await
     }
@@ -452,7 +455,7 @@ impl Drop for RunningProgram {
         }
         // None if the program was reaped, whose time is recorded.
         if let Some(id) = process_id(&self.child) {
-            processor_time::record(self.name, id);
+            processor_time::record(self.name, id, self.processor.as_deref());
         }
         self.signal(Signal::KILL);
     }
@@ -484,7 +487,7 @@ impl Repository {
     /// Starts `program` in a slot of the store, which is released when the handle is dropped.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], and failures to start the program.
+    /// [`Error::RepositoryMissing`], [`Error::ProcessorTimeUsed`], and failures to start the program.
     pub(super) async fn start(&self, program: Program) -> Result<RunningProgram> {
         let slots = &self.shared().slots.work;
         let permit = slots.acquire(self.holder()).await.map_err(|_| Error::Worker)?;
@@ -510,13 +513,14 @@ impl Repository {
     /// Starts `program` in a slot and with memory.
     ///
     /// # Errors
-    /// Failures to start the program.
+    /// [`Error::ProcessorTimeUsed`], and failures to start the program.
     pub(super) fn start_with(
         &self,
         program: Program,
         slot: FairPermit,
         memory: MemoryReservation,
     ) -> Result<RunningProgram> {
+        self.check_processor_time()?;
         let path = self.path();
         let mut child = program.command(&path, &memory).spawn()?;
         let run = ProgramRun::start(program.kind, program.name);
@@ -538,6 +542,7 @@ impl Repository {
             child,
             max_allocation: memory.max_allocation,
             objects: program.access.copied.unwrap_or(path),
+            processor: self.processor_budget().cloned(),
             _slot: slot,
             _memory: memory,
         })

@@ -1,5 +1,6 @@
 //! Processor time of programs.
 
+use std::fmt;
 use std::fs;
 use std::time::Duration;
 
@@ -25,15 +26,54 @@ pub(super) async fn ended(id: Pid) {
     }
 }
 
-/// Records the time that a child and the children for which it waited have used so far. The child must not be reaped.
-pub(super) fn record(program: &'static str, id: Pid) {
-    if let Some(used) = used(id) {
-        metrics::histogram!(GIT_CPU_SECONDS, "program" => program).record(used.as_secs_f64());
+/// Maximum number of running children whose time is read. Programs of the server have a few.
+const MAX_CHILDREN: usize = 64;
+
+/// Processor time that the client of a repository may use for programs.
+pub trait ProcessorBudget: fmt::Debug + Send + Sync {
+    /// Returns the time until the client can start a program, or `None` if it can start one now.
+    fn wait(&self) -> Option<Duration>;
+
+    /// Counts the processor time of a program that has ended.
+    fn charge(&self, used: Duration);
+}
+
+/// Records the time that a child and its children have used so far, and charges it to a client. The child must not be
+/// reaped.
+pub(super) fn record(program: &'static str, id: Pid, budget: Option<&dyn ProcessorBudget>) {
+    let Some(used) = used_by_all(id) else { return };
+    metrics::histogram!(GIT_CPU_SECONDS, "program" => program).record(used.as_secs_f64());
+    if let Some(budget) = budget {
+        budget.charge(used);
     }
 }
 
-fn used(id: Pid) -> Option<Duration> {
-    let directory = format!("/proc/{}", id.as_raw_nonzero());
+/// Returns the time of a process, of its children, and of their children. A program that is stopped has not waited for
+/// its children, which do most of the work of transfers.
+fn used_by_all(id: Pid) -> Option<Duration> {
+    let mut total = used(id.as_raw_nonzero().get())?;
+    let mut found = children(id.as_raw_nonzero().get());
+    let mut next = 0;
+    while let Some(child) = found.get(next).copied().filter(|_| next < MAX_CHILDREN) {
+        total += used(child).unwrap_or_default();
+        found.extend(children(child));
+        next += 1;
+    }
+    Some(total)
+}
+
+/// Returns the children of a process that were not reaped. A kernel without this list returns none.
+fn children(id: i32) -> Vec<i32> {
+    let listed = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    listed
+        .split_ascii_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
+/// Returns the time of a process, and of the children for which it waited.
+fn used(id: i32) -> Option<Duration> {
+    let directory = format!("/proc/{id}");
     let stat = fs::read_to_string(format!("{directory}/stat")).ok()?;
     let ticks = ticks(&stat)?;
     // Exact, but only of the main thread.
@@ -72,6 +112,8 @@ fn ticks(stat: &str) -> Option<ProcessTicks> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt;
+
     use super::*;
 
     #[test]
@@ -96,9 +138,31 @@ mod tests {
         ended(id).await;
         let stat = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero())).unwrap();
         assert!(stat.contains(") Z "), "{stat}");
-        assert!(used(id).unwrap() >= Duration::from_millis(10), "{stat}");
+        let raw = id.as_raw_nonzero().get();
+        assert!(used(raw).unwrap() >= Duration::from_millis(10), "{stat}");
         assert!(ticks(&stat).unwrap().children > 0, "{stat}");
         assert!(child.wait().await.unwrap().success());
-        assert_eq!(used(id), None);
+        assert_eq!((used(raw), used_by_all(id)), (None, None));
+    }
+
+    #[tokio::test]
+    async fn time_of_running_children_is_included() {
+        let script = "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo; sleep 600' & wait";
+        let mut child = tokio::process::Command::new("sh")
+            .args(["-c", script])
+            .process_group(0)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let id = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+        // The line that the inner shell prints after its work.
+        let mut line = [0; 1];
+        child.stdout.take().unwrap().read_exact(&mut line).await.unwrap();
+        let raw = id.as_raw_nonzero().get();
+        assert!(!children(raw).is_empty());
+        let (all, outer) = (used_by_all(id).unwrap(), used(raw).unwrap());
+        rustix::process::kill_process_group(id, rustix::process::Signal::KILL).unwrap();
+        child.wait().await.unwrap();
+        assert!(all >= outer + Duration::from_millis(10), "{all:?} {outer:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of running programs.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Mutex;
 
 use super::*;
 use crate::test_repository::TestRepository;
@@ -166,4 +167,44 @@ async fn system_configuration_is_ignored() {
     let absent = sample.store.repository(&crate::RepositoryId::of_project(404));
     let answer = absent.run(Program::new("version")).await;
     assert!(matches!(answer.err(), Some(Error::RepositoryMissing)));
+}
+
+/// Processor time of a client that can start programs while it has used none.
+#[derive(Debug, Default)]
+struct Charged(Mutex<Duration>);
+
+impl ProcessorBudget for Charged {
+    fn wait(&self) -> Option<Duration> {
+        let used = *self.0.lock().unwrap();
+        (used > Duration::ZERO).then_some(used)
+    }
+
+    fn charge(&self, used: Duration) {
+        *self.0.lock().unwrap() += used;
+    }
+}
+
+#[tokio::test]
+async fn programs_are_charged_and_refused_without_processor_time() {
+    let sample = TestRepository::with_history();
+    let client = |charged: &Arc<Charged>| {
+        let budget = Arc::clone(charged) as Arc<dyn ProcessorBudget>;
+        sample.repository.clone().with_processor_budget(Some(budget))
+    };
+    let log = || Program::new("log").id(sample.id("main"));
+    let (ended, stopped) = (Arc::<Charged>::default(), Arc::<Charged>::default());
+    client(&ended).run(log()).await.unwrap();
+    let refused = client(&ended).run(log()).await.err();
+    let Some(Error::ProcessorTimeUsed(wait)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(Some(wait), ended.wait());
+    // Work of the server itself, and other clients, are not affected. A program that is stopped is charged, too.
+    sample.repository.run(log()).await.unwrap();
+    let waiting = Program::new("cat-file").flag("--batch");
+    let running = client(&stopped).start(waiting).await.unwrap();
+    let schedule = format!("/proc/{}/schedstat", running.child.id().unwrap());
+    until(|| std::fs::read_to_string(&schedule).is_ok_and(|text| !text.starts_with("0 "))).await;
+    drop(running);
+    assert!(stopped.wait().is_some());
 }

@@ -147,6 +147,7 @@ impl Repository {
     where
         R: AsyncRead + Send + 'static,
     {
+        self.check_processor_time()?;
         let limit = SpoolLimit {
             bytes: FETCH_BODY,
             excess: Excess::Fails,

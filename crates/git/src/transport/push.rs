@@ -97,14 +97,16 @@ impl OpenPush {
     ///
     /// # Errors
     /// [`Error::Protocol`] and [`Error::Timeout`] if the client does not send everything, [`Error::RepositoryMissing`],
-    /// [`Error::Busy`] if too many pushes or transfers are running or use too much space or memory, and failures to install
-    /// the hooks, without which nothing is executed.
+    /// [`Error::Busy`] if too many pushes or transfers are running or use too much space or memory,
+    /// [`Error::ProcessorTimeUsed`], and failures to install the hooks, without which nothing is executed.
     pub async fn receive(
         self,
         policy: ReceivePolicy,
         protocol: Option<&str>,
         decider: PushDecider,
     ) -> Result<ReceivedPush> {
+        // Before the pack is received, which can take hours.
+        self.repository.check_processor_time()?;
         let slot = self.repository.push_slot().await?;
         let limit = SpoolLimit {
             bytes: policy.max_bytes.map_or(u64::MAX, |pack| {
