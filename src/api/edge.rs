@@ -296,7 +296,8 @@ impl Steps {
         let user_id = caller.as_user().map(|user| user.id);
         exchange.set_caller(user_id);
         let memory = self.memory(exchange, user_id);
-        let caller = caller.with_memory(memory.clone());
+        let git_time = request_rate::git_time(exchange.request(), &self.backend, &caller);
+        let caller = caller.with_memory(memory.clone()).with_git_time(git_time);
         exchange.set_memory(memory);
         if !caller.is_known() && !operation.access.anonymous {
             return Err(Error::Unauthorized.into());
@@ -362,10 +363,12 @@ impl Steps {
         if !caller.is_known() && !exchange.operation().access.anonymous {
             return Err(Error::Unauthorized);
         }
-        Ok(match exchange.memory() {
+        let caller = match exchange.memory() {
             Some(memory) => caller.with_memory(memory.clone()),
             None => caller,
-        })
+        };
+        let git_time = request_rate::git_time(exchange.request(), &self.backend, &caller);
+        Ok(caller.with_git_time(git_time))
     }
 
     /// Returns the whole input, checked and coerced.

@@ -116,6 +116,14 @@ pub struct ConfigOptions {
     /// [default: 3000000]
     #[arg(long, env = "HOLDFAST_REQUESTS_PER_MINUTE_PER_ADDRESS")]
     pub requests_per_minute_per_address: Option<u32>,
+    /// Maximum processor time of the Git programs of a user, or of an address without valid credentials, within ten
+    /// minutes, in seconds; 0 is unlimited [default: 300 per core]
+    #[arg(long, env = "HOLDFAST_GIT_PROCESSOR_SECONDS_PER_CLIENT")]
+    pub git_processor_seconds_per_client: Option<u64>,
+    /// Maximum size of all request bodies of a user, or of an address without valid credentials, within ten minutes, in
+    /// bytes; 0 is unlimited [default: 100 GiB]
+    #[arg(long, env = "HOLDFAST_RECEIVED_BYTES_PER_CLIENT")]
+    pub received_bytes_per_client: Option<u64>,
     /// Maximum size of a file in a JSON response, in bytes [default: 20 MiB]
     #[arg(long, env = "HOLDFAST_MAX_JSON_FILE_BYTES")]
     pub max_json_file_bytes: Option<u64>,
@@ -232,6 +240,10 @@ pub struct ServerSettings {
     pub requests_per_minute_per_user: u32,
     /// Maximum number of requests of an address without valid credentials within a minute; 0 is unlimited.
     pub requests_per_minute_per_address: u32,
+    /// Maximum processor time of the Git programs of a client within ten minutes, in seconds; 0 is unlimited.
+    pub git_processor_seconds_per_client: u64,
+    /// Maximum size of all request bodies of a client within ten minutes, in bytes; 0 is unlimited.
+    pub received_bytes_per_client: u64,
     /// Maximum size of a file in a JSON response, in bytes.
     pub max_json_file_bytes: u64,
     /// Maximum size of a container image layer.
@@ -328,6 +340,10 @@ impl ConfigOptions {
             requests_per_minute_per_address: self
                 .requests_per_minute_per_address
                 .or(under.requests_per_minute_per_address),
+            git_processor_seconds_per_client: self
+                .git_processor_seconds_per_client
+                .or(under.git_processor_seconds_per_client),
+            received_bytes_per_client: self.received_bytes_per_client.or(under.received_bytes_per_client),
             max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
             max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
             max_package_file_bytes: self.max_package_file_bytes.or(under.max_package_file_bytes),
@@ -424,6 +440,10 @@ impl ConfigOptions {
             requests_per_minute_per_address: self
                 .requests_per_minute_per_address
                 .unwrap_or(budgets::REQUESTS_PER_MINUTE),
+            git_processor_seconds_per_client: self
+                .git_processor_seconds_per_client
+                .unwrap_or_else(budgets::git_processor_seconds),
+            received_bytes_per_client: self.received_bytes_per_client.unwrap_or(budgets::RECEIVED_BYTES),
             max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
             max_package_file_bytes: self.max_package_file_bytes.unwrap_or(MAX_PACKAGE_FILE_BYTES),

@@ -262,7 +262,7 @@ pub const GIT_CPU_SECONDS: Metric = Metric::histogram(
     git_names::GIT_CPU_SECONDS,
     &["program"],
     GIT_BUCKETS,
-    "Processor time of each Git program that has ended, with its children.",
+    "Processor time of each Git program that has ended or was stopped, with its children.",
 );
 
 /// Jobs in the queue.

@@ -183,6 +183,8 @@ async fn open_as(
             requests_per_minute_per_address: settings.requests_per_minute_per_address,
             database_connections: settings.database_connections,
             database_seconds: settings.database_seconds,
+            git_processor_seconds_per_client: settings.git_processor_seconds_per_client,
+            received_bytes_per_client: settings.received_bytes_per_client,
         }),
         upload_slots: UploadSlots::default(),
         payload_slots: PayloadSlots::default(),

@@ -217,6 +217,8 @@ impl<E> GitHttpEndpoint<E> {
             .at_ip_address(client_ip(request))
             .at_address(address_key(request));
         request_rate::use_database_share(request, &caller);
+        let git_time = request_rate::git_time(request, &self.backend, &caller);
+        let caller = caller.with_git_time(git_time.clone());
         let is_new_push = caller.is_signed_in()
             && service == TransportService::ReceivePack
             && target.endpoint == GitEndpoint::References;
@@ -224,7 +226,10 @@ impl<E> GitHttpEndpoint<E> {
         let found = git_access::authorize(&self.backend, caller, &target.project, service).await;
         match (found, pusher) {
             (Err(Error::NotFound(_)), Some(pusher)) => {
-                Ok(projects::create_for_push(&self.backend, &pusher, &target.project).await?)
+                let created = projects::create_for_push(&self.backend, &pusher, &target.project).await?;
+                // The project exists, so the request is not refused any more.
+                git_time.admit();
+                Ok(created)
             }
             (found, _) => Ok(found?),
         }

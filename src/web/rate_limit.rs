@@ -1,4 +1,4 @@
-//! Limit of requests per minute, and its headers in every response.
+//! Limits of requests per minute and of received bytes, and the headers of the former in every response.
 //!
 //! An endpoint counts the request when it has identified the caller (`api::request_rate`). All other requests are
 //! counted for the address of the client. The headers are added outside of the response cache.
@@ -54,7 +54,7 @@ impl<E: Endpoint> Endpoint for RateLimitEndpoint<E> {
         if counting == Counting::Exempt {
             return self.inner.call(request).await.map(IntoResponse::into_response);
         }
-        let rate = RequestRate::new(&self.backend, &request);
+        let rate = RequestRate::new(&self.backend, &mut request);
         if counting == Counting::ByAddress
             && let Err(error) = rate.count_address()
         {

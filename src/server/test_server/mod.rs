@@ -141,6 +141,8 @@ impl TestServer {
             cache_bytes: Some(CACHE_BYTES),
             requests_per_minute_per_user: Some(0),
             requests_per_minute_per_address: Some(0),
+            git_processor_seconds_per_client: Some(0),
+            received_bytes_per_client: Some(0),
             max_connections: Some(MAX_CONNECTIONS),
             low_disk_bytes: Some(0),
             ..ConfigOptions::default()

@@ -2,6 +2,7 @@
 
 mod authentication;
 mod body_memory;
+mod client_budgets;
 mod connections;
 pub mod database_shares;
 mod error_order;

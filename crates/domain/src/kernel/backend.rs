@@ -159,6 +159,10 @@ impl From<git::Error> for Error {
             git::Error::Busy(_) => Self::Busy,
             git::Error::LimitExceeded(text) => Self::Rejected(text.into()),
             git::Error::MemoryExhausted => Self::Overloaded,
+            git::Error::ProcessorTimeUsed(wait) => {
+                let seconds = wait.as_secs().saturating_add(1);
+                Self::RateLimited(seconds).because_of("git_processor_seconds_per_client")
+            }
             other => Self::internal(other),
         }
     }

@@ -5,6 +5,7 @@ use parsers::json::MAX_VALUES;
 use storage::database;
 
 use crate::kernel::Backend;
+use crate::kernel::budgets::ClientUsage;
 
 /// Requests that a limit of a budget applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,6 +72,18 @@ pub fn report(backend: &Backend) -> Vec<BudgetReport> {
     let memory = memory.zip(budgets.memory.limits()).zip(budgets.memory.refused());
     let (per_user, per_address) = budgets.requests.limits();
     let (refused_users, refused_addresses) = budgets.requests.refused();
+    let of_clients = |name, usage: &ClientUsage| {
+        let (users, addresses) = usage.refused();
+        let limits = vec![
+            limit(Address, usage.limit(), addresses),
+            limit(User, usage.limit(), users),
+        ];
+        BudgetReport {
+            name,
+            used: None,
+            limits,
+        }
+    };
     let (refused_shares, refused_times) = database::refusals();
     let (parsers, used_parsers) = budgets.parser_slots();
     let slots = backend.repositories.slot_usage();
@@ -121,6 +134,8 @@ pub fn report(backend: &Backend) -> Vec<BudgetReport> {
                 refused_times,
             )],
         },
+        of_clients("received_bytes", &budgets.received_bytes),
+        of_clients("git_processor_seconds", &budgets.git_time),
         of_slots("git_operations", slots.work),
         of_slots("git_transfers", slots.transfers),
         of_slots("git_pushes", slots.pushes),

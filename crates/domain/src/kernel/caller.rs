@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use git::{Repository, ResultMemory, SlotHolder};
+use git::{ProcessorBudget, Repository, ResultMemory, SlotHolder};
 use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, deploy_tokens, job_tokens, oauth_tokens, saml_providers, users};
 
-use crate::kernel::budgets::{RateClient, RequestMemory};
+use crate::kernel::budgets::{GitTime, RateClient, RequestMemory};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{EffectiveAccess, Role};
 use crate::secrets;
@@ -22,6 +22,8 @@ pub struct Caller {
     limits: CredentialLimits,
     /// Memory of the request; `None` outside of REST requests.
     memory: Option<RequestMemory>,
+    /// Processor time of the Git programs of the request; `None` for work of the server itself.
+    git_time: Option<GitTime>,
     /// Administrator who acts as the user by `sudo`.
     administrator: Option<Arc<users::Model>>,
     /// Address of the client, if known.
@@ -102,6 +104,7 @@ impl Caller {
             user: None,
             limits: CredentialLimits::Whole(Box::new(Proof::None)),
             memory: None,
+            git_time: None,
             administrator: None,
             ip_address: None,
         }
@@ -143,6 +146,7 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Whole(Box::new(proof)),
             memory: None,
+            git_time: None,
             administrator: None,
             ip_address: None,
         }
@@ -155,6 +159,7 @@ impl Caller {
             address: request.address.clone(),
             ip_address: request.ip_address,
             memory: request.memory.clone(),
+            git_time: request.git_time.clone(),
             ..self
         }
     }
@@ -166,6 +171,7 @@ impl Caller {
             user: Some(Arc::clone(user)),
             limits: CredentialLimits::Scopes(Arc::clone(token)),
             memory: None,
+            git_time: None,
             administrator: None,
             ip_address: None,
         }
@@ -178,6 +184,7 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Granted(Box::new(token)),
             memory: None,
+            git_time: None,
             administrator: None,
             ip_address: None,
         }
@@ -190,6 +197,7 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Job(token),
             memory: None,
+            git_time: None,
             administrator: None,
             ip_address: None,
         }
@@ -210,6 +218,7 @@ impl Caller {
             user: None,
             limits: CredentialLimits::Provisioning(provider),
             memory: None,
+            git_time: None,
             administrator: None,
             ip_address: None,
         }
@@ -236,10 +245,21 @@ impl Caller {
         self
     }
 
+    /// Returns the caller with the processor time of the Git programs of the request.
+    #[must_use]
+    pub fn with_git_time(mut self, git_time: GitTime) -> Self {
+        self.git_time = Some(git_time);
+        self
+    }
+
     /// Returns the caller without the memory of the request, to load the response of a write that is committed. The
-    /// request must not fail afterwards because memory is in use: the client would repeat the write.
+    /// request must not fail afterwards because memory is in use, or because the processor time of the client is used: the
+    /// client would repeat the write.
     #[must_use]
     pub fn without_memory(&self) -> Self {
+        if let Some(git_time) = &self.git_time {
+            git_time.admit();
+        }
         Self {
             memory: None,
             ..self.clone()
@@ -312,12 +332,17 @@ impl Caller {
         }
     }
 
-    /// Returns a handle of a repository whose operations use the caller's shares of slots and memory.
+    /// Returns a handle of a repository whose operations use the caller's shares of slots, memory and processor time.
     #[must_use]
     pub fn with_shares(&self, repository: Repository) -> Repository {
         let memory = self.memory.clone();
         let memory = memory.map(|memory| Arc::new(memory) as Arc<dyn ResultMemory>);
-        repository.on_behalf_of(self.slot_holder()).with_memory(memory)
+        let git_time = self.git_time.clone();
+        let git_time = git_time.map(|git_time| Arc::new(git_time) as Arc<dyn ProcessorBudget>);
+        repository
+            .on_behalf_of(self.slot_holder())
+            .with_memory(memory)
+            .with_processor_budget(git_time)
     }
 
     /// Returns whether a user is signed in.

@@ -5,6 +5,7 @@
 //! `docs/LIMITS.md` lists them with their settings and errors.
 
 mod buckets;
+mod client_usage;
 mod payload_slots;
 mod request_rates;
 mod reservations;
@@ -18,6 +19,7 @@ use git::Shares;
 use storage::database;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use client_usage::{ClientUsage, GitTime};
 pub use payload_slots::{PayloadHolder, PayloadSlot, PayloadSlots, SMALL_PAYLOAD_BYTES, SentPayloadSlot};
 pub use request_rates::{RateClient, RateState, RequestRates};
 pub use reservations::{Budget, Holder, RequestMemory, Reservation};
@@ -43,6 +45,13 @@ pub const DATABASE_CONNECTIONS: u32 = 10;
 /// Default time after which a request starts no more statements, in seconds of its statements.
 pub const DATABASE_SECONDS: u64 = 30;
 
+/// Default processor time of the Git programs of a client within ten minutes, in seconds per core: half of the time of
+/// the machine.
+pub const GIT_PROCESSOR_SECONDS_PER_CORE: u64 = 300;
+/// Default number of bytes of request bodies of a client within ten minutes: ten times the default maximum size of a push
+/// or of an image layer, and more than a connection with 1 Gbit/s transfers.
+pub const RECEIVED_BYTES: u64 = 100 << 30;
+
 /// Settings of the budgets.
 #[derive(Debug, Clone)]
 pub struct BudgetSettings {
@@ -56,6 +65,10 @@ pub struct BudgetSettings {
     pub database_connections: u32,
     /// Time after which a request starts no more statements; 0 is unlimited.
     pub database_seconds: u64,
+    /// Processor seconds of the Git programs of a client within ten minutes; 0 is unlimited.
+    pub git_processor_seconds_per_client: u64,
+    /// Bytes of the request bodies of a client within ten minutes; 0 is unlimited.
+    pub received_bytes_per_client: u64,
 }
 
 impl Default for BudgetSettings {
@@ -66,6 +79,8 @@ impl Default for BudgetSettings {
             requests_per_minute_per_address: REQUESTS_PER_MINUTE,
             database_connections: DATABASE_CONNECTIONS,
             database_seconds: DATABASE_SECONDS,
+            git_processor_seconds_per_client: git_processor_seconds(),
+            received_bytes_per_client: RECEIVED_BYTES,
         }
     }
 }
@@ -83,6 +98,10 @@ pub struct Budgets {
     pub database_connections: u32,
     /// Time after which a request starts no more statements.
     pub database_time: Option<Duration>,
+    /// Processor seconds of Git programs.
+    pub git_time: Arc<ClientUsage>,
+    /// Bytes of request bodies.
+    pub received_bytes: ClientUsage,
     /// Slots for parsing large request bodies and scanner reports. At least one core remains for other requests.
     parsers: Arc<Semaphore>,
     parser_count: usize,
@@ -92,8 +111,7 @@ impl Budgets {
     /// Returns budgets with these settings.
     #[must_use]
     pub fn new(settings: &BudgetSettings) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
-        let parser_count = cores.saturating_sub(1).max(1);
+        let parser_count = cores().saturating_sub(1).max(1);
         Self {
             memory: Budget::new(Limits::of_memory(settings.memory_bytes)),
             requests: RequestRates::new(
@@ -104,6 +122,8 @@ impl Budgets {
             database_connections: settings.database_connections,
             database_time: (settings.database_seconds > 0)
                 .then(|| Duration::from_secs(settings.database_seconds)),
+            git_time: Arc::new(ClientUsage::new(settings.git_processor_seconds_per_client)),
+            received_bytes: ClientUsage::new(settings.received_bytes_per_client),
             parsers: Arc::new(Semaphore::new(parser_count)),
             parser_count,
         }
@@ -130,6 +150,16 @@ impl Budgets {
         let parsers = Arc::clone(&self.parsers);
         parsers.acquire_owned().await.map_err(Error::internal)
     }
+}
+
+/// Returns the default processor time of the Git programs of a client within ten minutes, in seconds.
+#[must_use]
+pub fn git_processor_seconds() -> u64 {
+    GIT_PROCESSOR_SECONDS_PER_CORE.saturating_mul(cores() as u64)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZeroUsize::get)
 }
 
 /// Returns how many of the connections one client uses at the same time: three quarters, as of the memory for bodies.
