@@ -71,19 +71,6 @@ async fn push_without_processor_time_changes_nothing(server: TestServer) {
     assert_eq!(branches, json!([]));
 }
 
-async fn anonymous_address_recovers_after_the_time_in_retry_after(server: TestServer) {
-    let sample = Project::with_commits(&server, "p", Visibility::Public).await;
-    let refs = format!("//{}.git/info/refs?service=git-upload-pack", sample.path);
-    let address = RateClient::Address(Some([127, 0, 0, 1].into()));
-    // Two seconds more than the bucket contains.
-    server.backend.budgets.git_time.charge_time(address, Duration::from_micros(1_003_300));
-    let refused = server.anonymous().get(&refs).await.expect(429);
-    let wait = retry_after(&refused);
-    assert!((1..=2).contains(&wait), "{wait}");
-    tokio::time::sleep(Duration::from_secs(wait)).await;
-    server.anonymous().get(&refs).await.expect(200);
-}
-
 async fn client_that_sent_too_many_bytes_sends_no_further_bodies(server: TestServer) {
     let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     project(&ada.client, "p", json!({"initialize_with_readme": true})).await;
@@ -108,6 +95,5 @@ async fn client_that_sent_too_many_bytes_sends_no_further_bodies(server: TestSer
 on_every_database![
     client_without_processor_time_starts_no_git_program with limited(),
     push_without_processor_time_changes_nothing with limited(),
-    anonymous_address_recovers_after_the_time_in_retry_after with limited(),
     client_that_sent_too_many_bytes_sends_no_further_bodies with limited(),
 ];
