@@ -283,6 +283,36 @@ async fn flag_of_packages_becomes_access_level(db: DatabaseConnection) {
     );
 }
 
+async fn areas_of_existing_projects_remain_available(db: DatabaseConnection) {
+    up_before(&db, "m20261201_000127_store_access_levels_of_project_areas").await;
+    insert_projects(&db, "description", ["'a'", "'b'", "'c'"]).await;
+    Migrator::up(&db, Some(1)).await.unwrap();
+    for (column, default) in [
+        ("environments_access_level", "enabled"),
+        ("feature_flags_access_level", "enabled"),
+        ("infrastructure_access_level", "enabled"),
+        ("monitor_access_level", "enabled"),
+        ("security_and_compliance_access_level", "private"),
+    ] {
+        let levels: Vec<String> = lines(&db, &format!("SELECT {column} AS line FROM projects")).await;
+        assert_eq!(levels, [default; 3], "{column}");
+        let set = |level: &str| format!("UPDATE projects SET {column} = '{level}' WHERE id = 3");
+        assert!(
+            db.execute_unprepared(&set("public")).await.is_err(),
+            "{column} accepts an unknown level"
+        );
+        db.execute_unprepared(&set("disabled")).await.unwrap();
+    }
+    Migrator::down(&db, Some(1)).await.unwrap();
+    let left: BTreeSet<String> = columns(&db).await;
+    assert!(
+        !left
+            .iter()
+            .any(|column| column.starts_with("projects.monitor_access_level"))
+    );
+    Migrator::up(&db, Some(1)).await.unwrap();
+}
+
 async fn keys_without_limits_remain(db: DatabaseConnection) {
     up_before(&db, "m20261130_000117_limit_uses_of_user_keys").await;
     let time = "'2026-01-31 12:00:00+00:00'";
@@ -402,6 +432,17 @@ async fn flag_of_packages_becomes_access_level_on_postgresql() {
     .await;
 }
 
+async fn areas_of_existing_projects_remain_available_on_sqlite() {
+    on_sqlite(|db| Box::pin(areas_of_existing_projects_remain_available(db))).await;
+}
+
+async fn areas_of_existing_projects_remain_available_on_postgresql() {
+    on_postgresql("areas", |db| {
+        Box::pin(areas_of_existing_projects_remain_available(db))
+    })
+    .await;
+}
+
 async fn keys_without_limits_remain_on_sqlite() {
     on_sqlite(|db| Box::pin(keys_without_limits_remain(db))).await;
 }
@@ -411,6 +452,7 @@ async fn keys_without_limits_remain_on_postgresql() {
 }
 
 harness::tests![
+    areas_of_existing_projects_remain_available_on_sqlite,
     every_migration_is_reversible_on_sqlite,
     flag_of_packages_becomes_access_level_on_sqlite,
     keys_without_limits_remain_on_sqlite,
@@ -420,6 +462,7 @@ harness::tests![
 ];
 harness::tests![
     requires harness::postgresql::missing;
+    areas_of_existing_projects_remain_available_on_postgresql,
     every_migration_is_reversible_on_postgresql,
     flag_of_packages_becomes_access_level_on_postgresql,
     keys_without_limits_remain_on_postgresql,

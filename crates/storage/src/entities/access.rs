@@ -296,8 +296,10 @@ pub fn projects_with_releases(viewer: Viewer, today: NaiveDate) -> Condition {
 /// Returns a condition on `projects` for projects whose deployments are available to the viewer, who must be at least a
 /// Reporter.
 pub fn projects_with_deployments(viewer: Viewer, today: NaiveDate) -> Condition {
-    let enabled =
-        Condition::all().add(projects::Column::BuildsAccessLevel.ne(projects::FeatureAccess::Disabled));
+    let is_enabled = |level: projects::Column| level.ne(projects::FeatureAccess::Disabled);
+    let enabled = Condition::all()
+        .add(is_enabled(projects::Column::BuildsAccessLevel))
+        .add(is_enabled(projects::Column::EnvironmentsAccessLevel));
     match viewer {
         Viewer::Admin => enabled,
         Viewer::Anonymous => Condition::all().add(Expr::val(false)),

@@ -169,6 +169,16 @@ pub struct Model {
     pub package_registry_access_level: FeatureAccess,
     /// Access to releases.
     pub releases_access_level: FeatureAccess,
+    /// Access to environments and deployments.
+    pub environments_access_level: FeatureAccess,
+    /// Access to feature flags.
+    pub feature_flags_access_level: FeatureAccess,
+    /// Access to clusters.
+    pub infrastructure_access_level: FeatureAccess,
+    /// Access to metrics dashboards.
+    pub monitor_access_level: FeatureAccess,
+    /// Access to vulnerabilities.
+    pub security_and_compliance_access_level: FeatureAccess,
     /// Access to forking.
     pub forking_access_level: FeatureAccess,
     /// Access to the project's pages.

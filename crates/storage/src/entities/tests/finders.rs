@@ -477,6 +477,11 @@ async fn every_value_of_every_text_enum_is_accepted(kind: DatabaseKind) {
                 row.issues_access_level = Set(value);
                 row.package_registry_access_level = Set(value);
                 row.releases_access_level = Set(value);
+                row.environments_access_level = Set(value);
+                row.feature_flags_access_level = Set(value);
+                row.infrastructure_access_level = Set(value);
+                row.monitor_access_level = Set(value);
+                row.security_and_compliance_access_level = Set(value);
             })
             .await;
         }
