@@ -70,6 +70,13 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
         package_registry_access_level: settings.package_registry_access_level.map(Convert::convert),
         releases_access_level: settings.releases_access_level.map(Convert::convert),
+        environments_access_level: settings.environments_access_level.map(Convert::convert),
+        feature_flags_access_level: settings.feature_flags_access_level.map(Convert::convert),
+        infrastructure_access_level: settings.infrastructure_access_level.map(Convert::convert),
+        monitor_access_level: settings.monitor_access_level.map(Convert::convert),
+        security_and_compliance_access_level: settings
+            .security_and_compliance_access_level
+            .map(Convert::convert),
         container_expiration_policy: settings
             .container_expiration_policy_attributes
             .map(expiration_policy_change),

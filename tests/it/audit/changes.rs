@@ -68,6 +68,14 @@ async fn changes_of_groups_and_projects_name_their_attributes(server: TestServer
     for (body, expected) in [
         (json!({ "packages_enabled": false }), ["package_registry_access_level", "enabled", "disabled"]),
         (json!({ "releases_access_level": "private" }), ["releases_access_level", "enabled", "private"]),
+        (json!({ "environments_access_level": "private" }), ["environments_access_level", "enabled", "private"]),
+        (json!({ "feature_flags_access_level": "disabled" }), ["feature_flags_access_level", "enabled", "disabled"]),
+        (json!({ "infrastructure_access_level": "disabled" }), ["infrastructure_access_level", "enabled", "disabled"]),
+        (json!({ "monitor_access_level": "private" }), ["monitor_access_level", "enabled", "private"]),
+        (
+            json!({ "security_and_compliance_access_level": "disabled" }),
+            ["security_and_compliance_access_level", "private", "disabled"],
+        ),
     ] {
         root.put(&format!("/projects/{work}"), body).await.expect(200);
         assert_eq!(change(&server, "project_setting_changed").await, expected);

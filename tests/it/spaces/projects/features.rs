@@ -231,6 +231,31 @@ async fn package_flag_and_level_always_agree(server: TestServer) {
     assert_eq!((basic.get("releases_access_level"), basic.get("package_registry_access_level")), (None, None));
 }
 
+async fn levels_of_areas_have_defaults_and_refuse_unknown_values(server: TestServer) {
+    let root = server.root();
+    let levels = [
+        ("environments_access_level", "enabled"),
+        ("feature_flags_access_level", "enabled"),
+        ("infrastructure_access_level", "enabled"),
+        ("monitor_access_level", "enabled"),
+        ("security_and_compliance_access_level", "private"),
+    ];
+    let plain = crate::support::spaces::project(&root, "plain", json!({"visibility": "public"})).await;
+    let one = format!("/projects/{plain}");
+    let read = root.get(&one).await.expect(200).json();
+    let basic = server.anonymous().get(&one).await.expect(200).json();
+    for (name, default) in levels {
+        assert_eq!(read[name], default, "{name}");
+        assert_eq!(basic.get(name), None, "{name}");
+        root.put(&one, json!({ name: "public" })).await.expect(400);
+        root.put(&one, json!({ name: "disabled" })).await.expect(200);
+        assert_eq!(root.get(&one).await.expect(200).json()[name], "disabled", "{name}");
+        // New projects accept the levels, too.
+        let new = crate::support::spaces::project(&root, &name.replace('_', "-"), json!({ name: "disabled" })).await;
+        assert_eq!(root.get(&format!("/projects/{new}")).await.expect(200).json()[name], "disabled", "{name}");
+    }
+}
+
 async fn responses_do_not_contain_features_without_effect(server: TestServer) {
     let root = server.root();
     let group = crate::support::spaces::group(&root, "engines", json!({"lfs_enabled": true})).await;
@@ -256,4 +281,5 @@ on_every_database![
     forking_access_level_restricts_forks,
     feature_flags_reflect_access_of_the_caller,
     package_flag_and_level_always_agree,
+    levels_of_areas_have_defaults_and_refuse_unknown_values,
 ];

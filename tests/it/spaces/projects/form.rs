@@ -37,7 +37,7 @@ const SIMPLE: [&str; 18] = [
 
 /// Additional fields of the full form. Omitted are `approvals_before_merge`, which depends on the plan, and the fields
 /// that are returned on request: `license`, `license_url` and `statistics`.
-const FULL: [&str; 56] = [
+const FULL: [&str; 60] = [
     "visibility",
     "owner",
     "issues_enabled",
@@ -95,6 +95,10 @@ const FULL: [&str; 56] = [
     "repository_access_level",
     "package_registry_access_level",
     "releases_access_level",
+    "environments_access_level",
+    "feature_flags_access_level",
+    "infrastructure_access_level",
+    "monitor_access_level",
 ];
 
 /// Returns the expected fields that a project lacks.
@@ -193,7 +197,11 @@ async fn free_plan_omits_approvals_and_ignores_premium_settings(server: TestServ
     };
     row.update(server.backend.database.write()).await.expect("a row");
     let read = root.get(&format!("/projects/{id}")).await.expect(200).json();
-    for field in ["approvals_before_merge", "only_allow_merge_if_all_status_checks_passed"] {
+    for field in [
+        "approvals_before_merge",
+        "only_allow_merge_if_all_status_checks_passed",
+        "security_and_compliance_access_level",
+    ] {
         assert_eq!(read.get(field), None, "{field}");
     }
     assert_eq!((&read["mirror"], &read["mirror_trigger_builds"]), (&json!(false), &json!(false)));

@@ -7,7 +7,7 @@ use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::spaces::members::auditing::added;
 
 /// Columns that affect who can do what, or which code is accepted.
-const SETTINGS: [Column; 32] = [
+const SETTINGS: [Column; 37] = [
     Column::Name,
     Column::Path,
     Column::DefaultBranch,
@@ -21,6 +21,11 @@ const SETTINGS: [Column; 32] = [
     Column::ContainerRegistryAccessLevel,
     Column::PackageRegistryAccessLevel,
     Column::ReleasesAccessLevel,
+    Column::EnvironmentsAccessLevel,
+    Column::FeatureFlagsAccessLevel,
+    Column::InfrastructureAccessLevel,
+    Column::MonitorAccessLevel,
+    Column::SecurityAndComplianceAccessLevel,
     Column::MergeMethod,
     Column::RequestAccessEnabled,
     Column::SharedRunnersEnabled,

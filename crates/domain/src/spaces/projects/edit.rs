@@ -40,7 +40,7 @@ pub struct ProjectUpdate {
 }
 
 /// All fields, with their names in the contract.
-const FIELDS: [&str; 53] = [
+const FIELDS: [&str; 58] = [
     "name",
     "path",
     "visibility",
@@ -65,6 +65,11 @@ const FIELDS: [&str; 53] = [
     "container_registry_access_level",
     "package_registry_access_level",
     "releases_access_level",
+    "environments_access_level",
+    "feature_flags_access_level",
+    "infrastructure_access_level",
+    "monitor_access_level",
+    "security_and_compliance_access_level",
     "container_expiration_policy_attributes",
     "merge_method",
     "squash_option",

@@ -46,6 +46,11 @@ pub struct ProjectSettings {
     pub container_registry_access_level: Option<FeatureAccess>,
     pub package_registry_access_level: Option<FeatureAccess>,
     pub releases_access_level: Option<FeatureAccess>,
+    pub environments_access_level: Option<FeatureAccess>,
+    pub feature_flags_access_level: Option<FeatureAccess>,
+    pub infrastructure_access_level: Option<FeatureAccess>,
+    pub monitor_access_level: Option<FeatureAccess>,
+    pub security_and_compliance_access_level: Option<FeatureAccess>,
     pub container_expiration_policy: Option<ExpirationPolicyChange>,
     pub merge_method: Option<MergeMethod>,
     pub squash_option: Option<SquashOption>,
@@ -158,6 +163,16 @@ impl ProjectSettings {
             self.package_registry_access_level,
         );
         assign(&mut row.releases_access_level, self.releases_access_level);
+        assign(&mut row.environments_access_level, self.environments_access_level);
+        assign(
+            &mut row.feature_flags_access_level,
+            self.feature_flags_access_level,
+        );
+        assign(
+            &mut row.infrastructure_access_level,
+            self.infrastructure_access_level,
+        );
+        assign(&mut row.monitor_access_level, self.monitor_access_level);
         assign(&mut row.merge_method, self.merge_method);
         assign(&mut row.squash_option, self.squash_option);
         assign(&mut row.request_access_enabled, self.request_access_enabled);
@@ -229,6 +244,10 @@ impl ProjectSettings {
             assign(
                 &mut row.only_allow_merge_if_all_status_checks_passed,
                 self.only_allow_merge_if_all_status_checks_passed,
+            );
+            assign(
+                &mut row.security_and_compliance_access_level,
+                self.security_and_compliance_access_level,
             );
         }
         if backend.instance.plan >= InstancePlan::Premium {
