@@ -8,6 +8,7 @@ pub mod feature_flag_user_lists;
 pub mod feature_flags;
 pub mod feature_flags_clients;
 pub mod freeze_periods;
+mod levels;
 pub mod metrics_dashboards;
 pub mod pipeline_schedules;
 pub mod pipeline_triggers;

@@ -41,3 +41,21 @@ pub fn check_can_create(access: &ProjectAccess) -> Result<()> {
         false => Err(Error::forbidden()),
     }
 }
+
+/// Refuses callers who cannot see the environments and deployments of the project.
+///
+/// # Errors
+/// Returns `Forbidden` for such callers.
+pub fn check_can_read_deployments(access: &ProjectAccess) -> Result<()> {
+    check_can_read(access)?;
+    access.check_environments()
+}
+
+/// Refuses callers who cannot change the environments and deployments of the project.
+///
+/// # Errors
+/// Returns `Forbidden` as [`check_can_create`], and if the environments are not available to the caller.
+pub fn check_can_create_deployments(access: &ProjectAccess) -> Result<()> {
+    check_can_create(access)?;
+    access.check_environments()
+}

@@ -75,12 +75,13 @@ pub struct NewCluster {
 /// Returns a page of a project's clusters, oldest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Error::Forbidden` if the clusters are not available to the caller.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
     page: &PageRequest,
 ) -> Result<Page<ClusterDetail>> {
+    access.check_infrastructure()?;
     let db = backend.database.read();
     let page = page_of(db, clusters::of_project(access.project.id), page).await?;
     Ok(Page {
@@ -93,7 +94,9 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project.
+/// Fails like [`list`] if the clusters are not available to the caller.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<ClusterDetail> {
+    access.check_infrastructure()?;
     let db = backend.database.read();
     let found = clusters::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(db).await?.ok_or_else(not_found)?;
@@ -106,7 +109,9 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<C
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or the environment scope is taken. Returns
 /// `Error::Rejected` if the project has `MAX_CLUSTERS` clusters already.
+/// Fails like [`list`] if the clusters are not available to the caller.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) -> Result<ClusterDetail> {
+    access.check_infrastructure()?;
     let blank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let new = NewCluster {
         domain: blank(new.domain),
@@ -178,12 +183,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
 /// # Errors
 /// Returns `Error::NotFound` if the cluster does not exist. Returns `Error::PreconditionFailed` if it changed
 /// after `unmodified_since`.
+/// Fails like [`list`] if the clusters are not available to the caller.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
+    access.check_infrastructure()?;
     backend
         .database
         .transaction(async |transaction| {

@@ -8,7 +8,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoA
 use storage::entities::environments::{self, Column, Entity, EnvironmentState, Model};
 use storage::entities::{fold, row_changes};
 
-use crate::delivery::access::{check_can_create, check_can_read};
+use crate::delivery::access::{check_can_create_deployments, check_can_read_deployments};
 use crate::delivery::environment_rows::{TAKEN, insert, is_name_taken, set_state};
 use crate::delivery::{deployments, variables};
 use crate::identity::access::ProjectAccess;
@@ -46,7 +46,7 @@ pub struct EnvironmentUpdate {
 /// Returns a page of a project's environments, oldest first. Includes the project if the page is not empty.
 ///
 /// # Errors
-/// Returns `Error::InvalidParameters` if filters exclude each other. Fails like [`check_can_read`].
+/// Returns `Error::InvalidParameters` if filters exclude each other. Fails like [`check_can_read_deployments`].
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -56,7 +56,7 @@ pub async fn list(
     if filter.name.is_some() && filter.search.is_some() {
         return Err(Error::parameter("name, search cannot be used together"));
     }
-    check_can_read(access)?;
+    check_can_read_deployments(access)?;
     let mut query = environments::of_project(access.project.id);
     if let Some(name) = filter.name {
         query = query.filter(Column::Name.eq(name));
@@ -81,13 +81,13 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
-/// [`check_can_read`].
+/// [`check_can_read_deployments`].
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
 ) -> Result<(Model, Option<deployments::DeploymentDetail>)> {
-    check_can_read(access)?;
+    check_can_read_deployments(access)?;
     let found = find(backend.database.read(), access.project.id, id).await?;
     let last = deployments::last_to(backend, access, found.id).await?;
     Ok((found, last))
@@ -98,10 +98,10 @@ pub async fn get(
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
 /// taken. Returns `Error::Rejected` if the project has `MAX_ENVIRONMENTS` environments already. Fails like
-/// [`check_can_create`].
+/// [`check_can_create_deployments`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: EnvironmentUpdate) -> Result<Model> {
     let external_url = check(&change)?;
-    check_can_create(access)?;
+    check_can_create_deployments(access)?;
     let project_id = access.project.id;
     let name = change.name.unwrap_or_default();
     backend
@@ -124,7 +124,7 @@ pub async fn update(
     change: EnvironmentUpdate,
 ) -> Result<Model> {
     let external_url = check(&change)?;
-    check_can_create(access)?;
+    check_can_create_deployments(access)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -149,9 +149,9 @@ pub async fn update(
 /// Stops an environment. A stopped one stays unchanged.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if it does not exist. Fails like [`check_can_create`].
+/// Returns `Error::NotFound` if it does not exist. Fails like [`check_can_create_deployments`].
 pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
-    check_can_create(access)?;
+    check_can_create_deployments(access)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -166,14 +166,15 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist. Returns `Error::PreconditionFailed` if it changed after
-/// `unmodified_since`. Returns `Error::Forbidden` if it is not stopped. Fails like [`check_can_create`].
+/// `unmodified_since`. Returns `Error::Forbidden` if it is not stopped. Fails like
+/// [`check_can_create_deployments`].
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    check_can_create(access)?;
+    check_can_create_deployments(access)?;
     backend
         .database
         .transaction(async |transaction| {

@@ -42,8 +42,10 @@ pub struct UserListUpdate {
 /// Returns a page of a project's user lists, oldest first.
 ///
 /// # Errors
-/// Returns `Error::Overloaded` if too little memory is left for the user IDs.
+/// Returns `Error::Forbidden` if the feature flags are not available to the caller. Returns `Error::Overloaded` if too
+/// little memory is left for the user IDs.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
+    access.check_feature_flags()?;
     let query = feature_flag_user_lists::of_project(access.project.id);
     page_with_texts(backend.database.read(), &access.caller, query, page).await
 }
@@ -52,7 +54,9 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project.
+/// Fails like [`list`] if the feature flags are not available to the caller.
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Model> {
+    access.check_feature_flags()?;
     let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
     found.one(backend.database.read()).await?.ok_or_else(not_found)
 }
@@ -61,8 +65,9 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or the name is taken. Returns
-/// `Error::Rejected` if the project has `MAX_USER_LISTS` user lists already.
+/// `Error::Rejected` if the project has `MAX_USER_LISTS` user lists already. Otherwise fails like [`list`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: UserListUpdate) -> Result<Model> {
+    access.check_feature_flags()?;
     let project_id = access.project.id;
     let at = now();
     let mut row = ActiveModel {
@@ -92,13 +97,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: UserListU
 /// Updates a user list.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the list does not exist. Returns `Error::InvalidAttributes` like [`create`].
+/// Returns `Error::NotFound` if the list does not exist. Otherwise fails like [`create`].
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
     iid: i64,
     change: UserListUpdate,
 ) -> Result<Model> {
+    access.check_feature_flags()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -115,13 +121,14 @@ pub async fn update(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the list does not exist. Returns `Error::Conflict` if a strategy uses it.
-/// Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
+/// Returns `Error::PreconditionFailed` if it changed after `unmodified_since`. Otherwise fails like [`list`].
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     iid: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
+    access.check_feature_flags()?;
     backend
         .database
         .transaction(async |transaction| {

@@ -4,11 +4,13 @@
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::feature_flags_clients::{self as clients, ActiveModel, Model};
+use storage::entities::projects::FeatureAccess;
 use storage::entities::{feature_flags, now, projects};
 
 use super::feature_flags::{FlagDetail, details};
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
+use crate::identity::project_features::FEATURE_FLAGS_DISABLED;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -21,8 +23,9 @@ const PREFIX: &str = "hfffc-";
 /// Returns the instance ID of a project. Creates it if the project has none.
 ///
 /// # Errors
-/// Returns `NotFound` if the project was deleted, or an error if the instance ID cannot be decrypted.
+/// Returns `Forbidden` if the feature flags are not available to the caller, and `NotFound` if the project was deleted.
 pub async fn instance_id(backend: &Backend, access: &ProjectAccess) -> Result<Secret<String>> {
+    access.check_feature_flags()?;
     let found = clients::of_project(access.project.id);
     let found = match found.one(backend.database.read()).await? {
         Some(found) => found,
@@ -42,8 +45,9 @@ pub async fn instance_id(backend: &Backend, access: &ProjectAccess) -> Result<Se
 /// Replaces the instance ID of a project and returns the new one.
 ///
 /// # Errors
-/// Returns `NotFound` if the project was deleted.
+/// Fails like [`instance_id`].
 pub async fn reset_instance_id(backend: &Backend, access: &ProjectAccess) -> Result<Secret<String>> {
+    access.check_feature_flags()?;
     let replaced = backend
         .database
         .transaction(async |transaction| {
@@ -107,7 +111,8 @@ async fn set_instance_id(
 /// Checks the instance ID of a client. The project is given by its ID or full path. Returns the ID of the project.
 ///
 /// # Errors
-/// Returns `Unauthorized` if the instance ID is absent or wrong, or if the project does not exist.
+/// Returns `Unauthorized` if the instance ID is absent or wrong, or if the project does not exist. Returns `Forbidden`
+/// if the feature flags are disabled.
 pub async fn check(backend: &Backend, project: &str, instance_id: Option<&str>) -> Result<i64> {
     let sent = instance_id.ok_or(Error::Unauthorized)?;
     let db = backend.database.read();
@@ -116,9 +121,12 @@ pub async fn check(backend: &Backend, project: &str, instance_id: Option<&str>) 
         .ok_or(Error::Unauthorized)?;
     let client = clients::of_project(project.id).one(db).await?;
     let client = client.ok_or(Error::Unauthorized)?;
-    match constant_time_eq(&secrets::digest(sent), &client.digest) {
-        true => Ok(project.id),
-        false => Err(Error::Unauthorized),
+    if !constant_time_eq(&secrets::digest(sent), &client.digest) {
+        return Err(Error::Unauthorized);
+    }
+    match project.feature_flags_access_level {
+        FeatureAccess::Disabled => Err(Error::forbidden_because(FEATURE_FLAGS_DISABLED)),
+        FeatureAccess::Private | FeatureAccess::Enabled => Ok(project.id),
     }
 }
 

@@ -12,6 +12,7 @@ mod known_addresses;
 pub mod oauth;
 pub mod password_attempts;
 pub mod passwords;
+pub(crate) mod project_features;
 pub mod reauthorization;
 pub mod sessions;
 pub mod space_access;

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod large;
+mod levels;
 mod lists;
 mod reports;
 mod sarif;

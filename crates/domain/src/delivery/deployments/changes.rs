@@ -13,7 +13,7 @@ use storage::entities::{Scope, ci_jobs, now, pipelines};
 
 use super::{DeploymentDetail, detail, not_found};
 use crate::code::repository_access;
-use crate::delivery::access::check_can_create;
+use crate::delivery::access::check_can_create_deployments;
 use crate::delivery::deployments::{job_status, merge_request_links};
 use crate::delivery::{environment_rows, variables};
 use crate::identity::access::ProjectAccess;
@@ -45,13 +45,13 @@ pub struct NewDeployment {
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or references a missing resource. Fails like
-/// [`check_can_create`].
+/// [`check_can_create_deployments`].
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
     new: NewDeployment,
 ) -> Result<DeploymentDetail> {
-    check_can_create(access)?;
+    check_can_create_deployments(access)?;
     let sha = check(backend, access, &new).await?;
     let user = access.caller.signed_in()?;
     let project_id = access.project.id;
@@ -93,14 +93,14 @@ pub async fn create(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the deployment does not exist. Returns `Error::Forbidden` if it belongs to a
-/// job. Fails like [`check_can_create`].
+/// job. Fails like [`check_can_create_deployments`].
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
     status: DeploymentStatus,
 ) -> Result<DeploymentDetail> {
-    check_can_create(access)?;
+    check_can_create_deployments(access)?;
     let project_id = access.project.id;
     let changed = backend
         .database

@@ -7,7 +7,7 @@ use storage::entities::deployments::{self, Column, DeploymentStatus};
 use storage::entities::row_conditions::by_code_points;
 
 use super::{DeploymentDetail, load_details};
-use crate::delivery::access::check_can_read;
+use crate::delivery::access::check_can_read_deployments;
 use crate::delivery::environment_rows;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -59,7 +59,7 @@ pub async fn list(
     filter: DeploymentFilter,
     page: &PageRequest,
 ) -> Result<Page<DeploymentDetail>> {
-    check_can_read(access)?;
+    check_can_read_deployments(access)?;
     let db = backend.database.read();
     let project_id = access.project.id;
     let mut condition = Condition::all()

@@ -26,7 +26,7 @@ use storage::entities::users::UserSummary;
 use storage::entities::{ci_jobs, pipelines};
 
 use crate::code::repository_access;
-use crate::delivery::access::{can_read_pipelines, check_can_read};
+use crate::delivery::access::{can_read_pipelines, check_can_read_deployments};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -61,14 +61,14 @@ pub struct DeploymentJob {
 /// Returns whether the caller may read the deployments of the project.
 #[must_use]
 pub fn can_read(access: &ProjectAccess) -> bool {
-    can_read_pipelines(access) && access.has_role(Role::Reporter)
+    can_read_pipelines(access) && access.can_use_environments() && access.has_role(Role::Reporter)
 }
 
 /// Returns one deployment of a project.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
-/// [`check_can_read`].
+/// [`check_can_read_deployments`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<DeploymentDetail> {
     let found = find(backend, access, id).await?;
     detail(backend, access, found).await
@@ -79,7 +79,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<D
 /// # Errors
 /// Fails like [`get`].
 pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
-    check_can_read(access)?;
+    check_can_read_deployments(access)?;
     let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(backend.database.read()).await?;
     found.ok_or_else(not_found)

@@ -83,8 +83,9 @@ pub struct ScopeUpdate {
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is taken.
 /// Returns `Error::Rejected` if the project has too many flags. Returns `Error::Overloaded` if too little memory is
-/// left for the strategies.
+/// left for the strategies. Returns `Error::Forbidden` if the feature flags are not available to the caller.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<FlagDetail> {
+    access.check_feature_flags()?;
     rules::check_name(&new.name)?;
     let project_id = access.project.id;
     let at = now();
@@ -129,6 +130,7 @@ pub async fn update(
     name: &str,
     change: FlagUpdate,
 ) -> Result<FlagDetail> {
+    access.check_feature_flags()?;
     if let Some(name) = &change.name {
         rules::check_name(name)?;
     }
@@ -160,13 +162,14 @@ pub async fn update(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the flag does not exist. Returns `Error::PreconditionFailed` if it changed
-/// after `unmodified_since`.
+/// after `unmodified_since`. Returns `Error::Forbidden` if the feature flags are not available to the caller.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     name: &str,
     unmodified_since: Option<&str>,
 ) -> Result<FlagDetail> {
+    access.check_feature_flags()?;
     backend
         .database
         .transaction(async |transaction| {

@@ -43,13 +43,15 @@ pub struct StrategyDetail {
 /// Returns a page of a project's flags, oldest first, optionally filtered by `active`.
 ///
 /// # Errors
-/// Returns `Error::Overloaded` if too little memory is left for the strategies.
+/// Returns `Error::Forbidden` if the feature flags are not available to the caller. Returns `Error::Overloaded` if too
+/// little memory is left for the strategies.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
     active: Option<bool>,
     page: &PageRequest,
 ) -> Result<Page<FlagDetail>> {
+    access.check_feature_flags()?;
     let db = backend.database.read();
     let mut query = feature_flags::of_project(access.project.id);
     if let Some(active) = active {
@@ -63,8 +65,9 @@ pub async fn list(
 /// Returns one flag of a project, by name.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if it does not exist or belongs to another project.
+/// Returns `Error::NotFound` if it does not exist or belongs to another project. Otherwise fails like [`list`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<FlagDetail> {
+    access.check_feature_flags()?;
     let db = backend.database.read();
     let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
     let flag = found.one(db).await?.ok_or_else(not_found)?;

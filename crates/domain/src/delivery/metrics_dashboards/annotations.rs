@@ -40,9 +40,9 @@ pub enum DashboardSubject {
 /// Adds an annotation to a dashboard.
 ///
 /// # Errors
-/// Returns `NotFound` if the subject does not exist or is not visible, and `Forbidden` below Developer and in
-/// archived projects. Returns a validation error if the path is not a dashboard or the period ends before it
-/// starts.
+/// Returns `NotFound` if the subject does not exist or is not visible. Returns `Forbidden` below Developer, in archived
+/// projects, and if the dashboards or the subject are not available to the caller. Returns a validation error if the
+/// path is not a dashboard or the period ends before it starts.
 pub async fn create(
     backend: &Backend,
     access: InstanceAccess,
@@ -110,6 +110,11 @@ async fn check_access(
     };
     if let Some(id) = project {
         let found = access.in_project(backend, id, Role::Developer).await?;
+        found.check_monitor()?;
+        match subject {
+            DashboardSubject::Environment(_) => found.check_environments()?,
+            DashboardSubject::Cluster(_) => found.check_infrastructure()?,
+        }
         return match found.project.archived {
             true => Err(Error::forbidden()),
             false => Ok(Some(found)),

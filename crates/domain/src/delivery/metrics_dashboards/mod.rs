@@ -28,8 +28,10 @@ const EXTENSION: &str = ".yml";
 /// Stars a dashboard for the caller; the path may be CGI-escaped.
 ///
 /// # Errors
-/// Returns a validation error if the path is not a dashboard or is starred already.
+/// Returns `Forbidden` if the dashboards are not available to the caller. Returns a validation error if the path is not
+/// a dashboard or is starred already.
 pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<Model> {
+    access.check_monitor()?;
     let (user_id, path) = (access.caller.signed_in()?.id, unescape(path)?);
     if !dashboard_exists(backend, access, &path).await? {
         return Err(not_found());
@@ -53,8 +55,9 @@ pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Resu
 /// Removes the caller's stars in a project, or that of one dashboard, and returns their number.
 ///
 /// # Errors
-/// Returns a validation error if the path is not valid text.
+/// Returns `Forbidden` as [`star`], and a validation error if the path is not valid text.
 pub async fn unstar(backend: &Backend, access: &ProjectAccess, path: Option<&str>) -> Result<u64> {
+    access.check_monitor()?;
     let mut own = Entity::delete_many()
         .filter(Column::UserId.eq(access.caller.signed_in()?.id))
         .filter(Column::ProjectId.eq(access.project.id));

@@ -54,13 +54,14 @@ pub struct VulnerabilityFilter {
 /// Lists the vulnerabilities of a project, oldest first.
 ///
 /// # Errors
-/// Returns an error if a database query fails.
+/// Returns `Forbidden` if the vulnerabilities are not available to the caller.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
     filter: VulnerabilityFilter,
     page: &PageRequest,
 ) -> Result<Page<VulnerabilityDetail>> {
+    access.check_security_and_compliance()?;
     let mut query = vulnerabilities::of_project(access.project.id);
     if let Some(state) = filter.state {
         query = query.filter(Column::State.eq(state));
@@ -82,7 +83,8 @@ pub async fn list(
 /// Returns a vulnerability to Developers of its project.
 ///
 /// # Errors
-/// Returns `NotFound` if the vulnerability does not exist or is not visible, and `Forbidden` below Developer.
+/// Returns `NotFound` if the vulnerability does not exist or is not visible. Returns `Forbidden` below Developer, and
+/// if the vulnerabilities are not available to the caller.
 pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<VulnerabilityDetail> {
     let (vulnerability, access) = find(backend, access, id).await?;
     Ok(VulnerabilityDetail {
@@ -139,6 +141,7 @@ async fn find(backend: &Backend, access: InstanceAccess, id: i64) -> Result<(Mod
     let project = access
         .in_project(backend, found.project_id, Role::Developer)
         .await?;
+    project.check_security_and_compliance()?;
     Ok((found, project))
 }
 

@@ -33,8 +33,10 @@ pub struct ReportResult {
 ///
 /// # Errors
 /// Returns a validation error if the document is not JSON, has an unknown or invalid format or exceeds a
-/// limit. Returns `NotFound` if the project was deleted.
+/// limit. Returns `NotFound` if the project was deleted, and `Forbidden` if the vulnerabilities are not available to
+/// the caller.
 pub async fn ingest(backend: &Backend, access: &ProjectAccess, report: UploadedFile) -> Result<ReportResult> {
+    access.check_security_and_compliance()?;
     let spool = backend.objects.spool().map_err(Error::internal)?;
     let slot = backend.budgets.parser().await?;
     let file = report.file.into_std().await;
