@@ -8,6 +8,8 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::support::client::segment;
+use crate::support::git::address;
+use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::{id, project};
 use crate::support::webhook_receiver::Receiver;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
@@ -22,6 +24,7 @@ fn workflows() -> Vec<Value> {
 
 /// The execution of a workflow.
 struct Execution<'a> {
+    server: &'a TestServer,
     client: &'a Client,
     inputs: Value,
     /// The outputs of the steps that were executed, by the ID of the step.
@@ -48,17 +51,42 @@ impl Execution<'_> {
         if let Some(payload) = step["requestBody"].get("payload") {
             request = request.json(&self.value(payload, None));
         }
-        let response = self.client.send(request).await;
-        for criterion in step["successCriteria"].as_array().expect("criteria") {
-            let condition = text(criterion, "condition");
-            let (left, right) = condition.split_once(" == ").expect("a comparison");
-            let found = self.expression(left, Some(&response));
-            assert_eq!(found, literal(right), "{name}: {condition}: {}", String::from_utf8_lossy(&response.body));
+        let retried = request.try_clone().expect("a request without a stream");
+        let mut response = self.client.send(request).await;
+        if self.unmet(&step["successCriteria"], &response).is_some() && self.is_retried(step, &response) {
+            // The jobs run in place of the wait between retries.
+            self.server.finish_jobs().await;
+            response = self.client.send(retried).await;
+        }
+        if let Some(condition) = self.unmet(&step["successCriteria"], &response) {
+            panic!("{name}: {condition}: {}", String::from_utf8_lossy(&response.body));
         }
         let outputs = step["outputs"].as_object().cloned().unwrap_or_default();
         let outputs = outputs.into_iter().map(|(key, value)| (key, self.value(&value, Some(&response))));
         let outputs = outputs.collect();
         self.outputs.insert(name.to_owned(), outputs);
+    }
+
+    /// Returns the first condition that a response does not meet.
+    fn unmet<'b>(&self, criteria: &'b Value, response: &ApiResponse) -> Option<&'b str> {
+        let mut conditions = criteria.as_array().into_iter().flatten().map(|criterion| text(criterion, "condition"));
+        conditions.find(|condition| !self.is_met(condition, response))
+    }
+
+    fn is_met(&self, condition: &str, response: &ApiResponse) -> bool {
+        let (separator, is_equal) = match condition.contains(" != ") {
+            true => (" != ", false),
+            false => (" == ", true),
+        };
+        let (left, right) = condition.split_once(separator).expect("a comparison");
+        (self.expression(left, Some(response)) == literal(right)) == is_equal
+    }
+
+    /// Returns whether a step that failed is retried.
+    fn is_retried(&self, step: &Value, response: &ApiResponse) -> bool {
+        let actions = step["onFailure"].as_array().into_iter().flatten();
+        let mut retries = actions.filter(|action| action["type"] == "retry");
+        retries.any(|action| self.unmet(&action["criteria"], response).is_none())
     }
 
     /// Returns a value in which expressions are replaced, alone or in braces.
@@ -120,13 +148,19 @@ fn literal(text: &str) -> Value {
 }
 
 /// Returns the inputs of a workflow, and creates the resources that it requires.
-async fn inputs(root: &Client, workflow: &str, receiver: &Receiver) -> Value {
+async fn inputs(server: &TestServer, workflow: &str, receiver: &Receiver) -> Value {
+    let root = &server.root();
     let with_readme = json!({ "initialize_with_readme": true, "default_branch": "main" });
     let work = async || project(root, &format!("for-{workflow}"), with_readme.clone()).await;
     match workflow {
         "first-project" => json!({ "name": "first" }),
         "edit-file" => json!({ "project_id": work().await, "file_path": "README.md", "content": "New" }),
         "branch-to-merge" => json!({ "project_id": work().await, "branch": "guide" }),
+        "import-project" => {
+            work().await;
+            let import_url = address(&server.base, "root", ROOT_TOKEN, &format!("root/for-{workflow}"));
+            json!({ "path": "imported", "import_url": import_url })
+        }
         "release" => json!({ "project_id": work().await, "tag_name": "v1.0" }),
         "webhook-delivery" => json!({ "project_id": work().await, "url": receiver.url }),
         "replace-access-token" => {
@@ -147,13 +181,13 @@ async fn every_workflow_succeeds(server: TestServer) {
     let root = server.root();
     let receiver = Receiver::start().await;
     let workflows = workflows();
-    assert_eq!(workflows.len(), 8);
+    assert_eq!(workflows.len(), 9);
     for workflow in workflows {
         let name = text(&workflow, "workflowId");
-        let inputs = inputs(&root, name, &receiver).await;
+        let inputs = inputs(&server, name, &receiver).await;
         let declared = workflow["inputs"]["properties"].as_object().expect("inputs").keys().collect::<Vec<_>>();
         assert_eq!(inputs.as_object().expect("inputs").keys().collect::<Vec<_>>(), declared, "{name}");
-        let mut execution = Execution { client: &root, inputs, outputs: HashMap::new() };
+        let mut execution = Execution { server: &server, client: &root, inputs, outputs: HashMap::new() };
         for step in workflow["steps"].as_array().expect("steps") {
             execution.step(step).await;
         }
