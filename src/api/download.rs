@@ -182,12 +182,13 @@ fn send(
                 .body(cut(content, start, end))
         }
         RequestedRange::Impossible => {
-            let text = serde_json::json!({ "message": "416 Range Not Satisfiable" });
+            let text = "416 Range Not Satisfiable";
+            let body = serde_json::json!({ "message": text, "error": text });
             Response::builder()
                 .status(StatusCode::RANGE_NOT_SATISFIABLE)
                 .header(CONTENT_RANGE, format!("bytes */{size}"))
                 .content_type("application/json")
-                .body(text.to_string())
+                .body(body.to_string())
         }
     }
 }

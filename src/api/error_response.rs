@@ -36,7 +36,7 @@ fn render_as(format: ErrorFormat, error: &Error) -> Response {
     let (status, body) = parts(error);
     let (setting, error) = error.split_setting();
     let mut response = match format {
-        ErrorFormat::Plain => json_response(status, &body),
+        ErrorFormat::Plain => json_response(status, &with_error(body)),
         ErrorFormat::Scim | ErrorFormat::ScimWithMessage => {
             let message = format == ErrorFormat::ScimWithMessage;
             let detail = with_setting(scim_detail(&body, error), setting);
@@ -121,7 +121,10 @@ pub fn render_status(operation: Option<&Operation>, headers: &HeaderMap, status:
             let message = format == ErrorFormat::ScimWithMessage;
             (scim(status, None, &text, message), Some(SCIM_CHALLENGE))
         }
-        _ => (json_response(status, &json!({ "message": text })), None),
+        _ => (
+            json_response(status, &json!({ "message": text, "error": text })),
+            None,
+        ),
     };
     if status == StatusCode::UNAUTHORIZED
         && let Some(challenge) = challenge
@@ -173,6 +176,18 @@ fn with_setting(text: String, setting: Option<&str>) -> String {
         Some(setting) => format!("{text} (setting: {setting})"),
         None => text,
     }
+}
+
+/// Repeats the message under `error`, unless it is an object or `error` has a code already. Clients that prefer `error`
+/// would otherwise lose the attributes of the object.
+fn with_error(mut body: Value) -> Value {
+    let message = body["message"].clone();
+    if message.is_string()
+        && let Some(entries) = body.as_object_mut()
+    {
+        entries.entry("error").or_insert(message);
+    }
+    body
 }
 
 /// Returns a JSON response.
@@ -441,8 +456,22 @@ mod tests {
         let (status, body) = rendered(Error::internal("secret path /var/x")).await;
         assert_eq!(
             (status, body),
-            (500, json!({ "message": "500 Internal Server Error" }))
+            (
+                500,
+                json!({ "message": "500 Internal Server Error", "error": "500 Internal Server Error" })
+            )
         );
+    }
+
+    #[tokio::test]
+    async fn error_repeats_texts_and_no_objects() {
+        let text = "Member already exists";
+        let conflict = rendered(Error::Conflict(text.into())).await;
+        assert_eq!(conflict, (409, json!({ "message": text, "error": text })));
+        let (_, attributes) = rendered(Error::attribute("name", "is long")).await;
+        assert_eq!(attributes, json!({ "message": { "name": ["is long"] } }));
+        let (_, limited) = rendered(Error::RateLimited(1)).await;
+        assert!(limited["message"].is_object() && limited.get("error").is_none());
     }
 
     #[tokio::test]

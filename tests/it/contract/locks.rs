@@ -53,7 +53,8 @@ async fn locked_ref_returns_409_and_changes_nothing(server: TestServer) {
         let request = root.request(method.clone(), &format!("/projects/{}{path}", project.id)).json(&body);
         let response = root.send(request).await;
         assert_eq!(response.status, 409, "{method} {path}: {}", response.text());
-        assert_eq!(response.json(), json!({ "message": "409 Conflict: Resource lock" }), "{method} {path}");
+        let text = "409 Conflict: Resource lock";
+        assert_eq!(response.json(), json!({ "message": text, "error": text }), "{method} {path}");
         std::fs::remove_file(&lock).expect("no lock file");
     }
     assert_eq!(state(), before);

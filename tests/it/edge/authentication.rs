@@ -69,7 +69,7 @@ async fn missing_and_unknown_tokens_return_401(server: TestServer) {
         anonymous.clone().header("Cookie", "_service_session=unknown"),
     ] {
         let rejected = client.get("/user").await.expect(401);
-        assert_eq!(rejected.json(), json!({ "message": "401 Unauthorized" }));
+        assert_eq!(rejected.json(), json!({ "message": "401 Unauthorized", "error": "401 Unauthorized" }));
     }
     assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
     // A scheme without a token is rejected even if anonymous callers are allowed.
@@ -85,7 +85,10 @@ async fn other_authorization_schemes_return_401(server: TestServer) {
     // Without a token it is a failed sign-in, even if the operation allows anonymous callers.
     let open = "/users?username=root";
     server.anonymous().get(open).await.expect(200);
-    assert_eq!(basic(server.anonymous()).get(open).await.expect(401).json(), json!({ "message": "401 Unauthorized" }));
+    assert_eq!(
+        basic(server.anonymous()).get(open).await.expect(401).json(),
+        json!({ "message": "401 Unauthorized", "error": "401 Unauthorized" })
+    );
     server.anonymous().header("Authorization", "Digest x").get(open).await.expect(401);
     // With a token or session, the header may be for a proxy and is ignored.
     let token = server.create_token(ada.id, &["api"]).await;
@@ -161,7 +164,8 @@ async fn sudo_errors_are_checked_in_order(server: TestServer) {
     assert_eq!(server.anonymous().get("/users?username=root&sudo=ada").await.status, 401);
     let by_user = server.create_token(ada.id, &["api", "sudo"]).await;
     let rejected = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
-    assert_eq!(rejected.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
+    let text = "403 Forbidden - Must be admin to use sudo";
+    assert_eq!(rejected.json(), json!({ "message": text, "error": text }));
     let by_api = server.create_token(1, &["api"]).await;
     let rejected = server.with_token(&by_api).get("/user?sudo=missing-user").await.expect(403);
     assert_eq!((&rejected.json()["error"], &rejected.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));

@@ -251,7 +251,8 @@ async fn upload_with_failing_storage_returns_500_and_sweep_deletes_its_rows(serv
         let request = root.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
         let rejected = request.send().await.expect("a response");
         assert_eq!(rejected.status(), 500);
-        assert_eq!(rejected.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
+        let expected = r#"{"message":"500 Internal Server Error","error":"500 Internal Server Error"}"#;
+        assert_eq!(rejected.text().await.expect("a text"), expected);
     }
     // The storage deletes nothing either, so the rows remain: the sweep finds the objects by them.
     assert_eq!((row_count(&server).await, files(&server.data().join("tmp")).len()), (2, 0));

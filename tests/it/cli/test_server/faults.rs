@@ -29,7 +29,8 @@ async fn rules_of_the_start_apply_as_often_as_counted() {
             assert_eq!(header(&response, "x-holdfast-fault").as_deref(), Some("true"));
             assert!(header(&response, "x-request-id").is_some());
             assert_eq!(header(&response, "content-type").as_deref(), Some("application/json"));
-            assert_eq!(body(response).await, json!({ "message": "503 Service Unavailable" }));
+            let text = "503 Service Unavailable";
+            assert_eq!(body(response).await, json!({ "message": text, "error": text }));
         }
         let response = server.send(Method::GET, "/projects").await.unwrap();
         assert_eq!((response.status().as_u16(), header(&response, "x-holdfast-fault")), (200, None));
@@ -86,7 +87,7 @@ async fn errors_have_the_form_of_their_operation() {
     assert_eq!(body(cargo).await["errors"], json!([{ "detail": often }]));
     let user = server.send(Method::GET, "/user").await.unwrap();
     assert_eq!(header(&user, "www-authenticate"), None);
-    assert_eq!(body(user).await, json!({ "message": "401 Unauthorized" }));
+    assert_eq!(body(user).await, json!({ "message": "401 Unauthorized", "error": "401 Unauthorized" }));
 }
 
 async fn closed_connections_have_no_response() {

@@ -70,7 +70,8 @@ async fn empty_or_conflicting_pick_returns_error_code(server: TestServer) {
     for (verb, done) in [("revert", "reverted"), ("cherry-pick", "cherry-picked")] {
         let url = format!("{}/{}", sample.commit("ends-with.json"), verb.replace('-', "_"));
         let answer = root.post(&url, body()).await.expect(400);
-        assert_eq!(answer.json(), json!({ "message": pick_failure_message(verb, done), "error_code": "conflict" }));
+        let text = pick_failure_message(verb, done);
+        assert_eq!(answer.json(), json!({ "message": text, "error": text, "error_code": "conflict" }));
     }
     let topic = format!("{}/revert", sample.commit("topic"));
     root.post(&topic, json!({ "branch": "main" })).await.expect(201);

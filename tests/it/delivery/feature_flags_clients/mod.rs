@@ -214,7 +214,7 @@ async fn instance_id_is_the_only_credential(server: TestServer) {
         send(&with_id.clone().header("Authorization", "unknown"), &path).await.expect(status);
         send(&with_id.clone().header("Authorization", "Bearer unknown"), &path).await.expect(status);
         send(&with_id.clone().header("Private-Token", "unknown"), &path).await.expect(status);
-        let unauthorized = json!({"message": "401 Unauthorized"});
+        let unauthorized = json!({"message": "401 Unauthorized", "error": "401 Unauthorized"});
         for refused in [
             send(&anonymous, &path).await,
             send(&root, &path).await,

@@ -80,7 +80,7 @@ async fn unknown_job_token_returns_401_for_public_projects(server: TestServer) {
     server.anonymous().get(&file).await.expect(200);
     assert_eq!(
         with_job_token(&server, "unknown").get(&file).await.expect(401).json(),
-        json!({ "message": "401 Unauthorized" })
+        json!({ "message": "401 Unauthorized", "error": "401 Unauthorized" })
     );
     server.anonymous().get(&format!("{file}&job_token=unknown")).await.expect(401);
     server.anonymous().header("Authorization", "Bearer unknown").get(&file).await.expect(401);

@@ -262,7 +262,7 @@ async fn delete_tags_is_limited_to_once_an_hour_per_repository(server: TestServe
     statuses.sort_unstable();
     assert_eq!(statuses, [202, 400, 400, 400, 400, 400, 400, 400]);
     for response in responses.iter().filter(|response| response.status == 400) {
-        assert_eq!(response.json(), json!({ "message": TOO_SOON }));
+        assert_eq!(response.json(), json!({ "message": TOO_SOON, "error": TOO_SOON }));
     }
     let jobs = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
     assert_eq!(jobs.waiting, 1, "one request must succeed");

@@ -32,7 +32,8 @@ async fn export_is_written_by_job_and_downloadable(server: TestServer) {
     let path = format!("/groups/{low}/export");
     let download = format!("{path}/download");
     let early = root.get(&download).await.expect(404);
-    assert_eq!(early.json(), json!({"message": "404 Not found or has expired"}));
+    let text = "404 Not found or has expired";
+    assert_eq!(early.json(), json!({"message": text, "error": text}));
     let taken = root.post(&path, json!({})).await.expect(202);
     assert_eq!(taken.json(), json!({"message": "202 Accepted"}));
     root.get(&download).await.expect(404);
