@@ -20,12 +20,13 @@ const created = await fetch(`${base}/api/v4/projects`, {
 });
 assert.equal(created.status, 201, await created.text());
 
-// Pages of operations have one layout, and so have those of schemas. The tests of the generator check the content of all.
+// Pages of operations have one layout, and so have those of schemas and tags. The tests of the generator check the content of all.
 const STEP = full ? 1 : 8;
 const everyPage = async () => {
   const some = (list) => list.filter((_, at) => at % STEP === 0);
   const paths = ["/docs/", "/docs/roles", "/docs/errors", "/docs/schemas", "/docs/changelog"];
   paths.push(...index.guides.map(([name]) => `/docs/guide/${name}`));
+  paths.push(...some(index.tags).map((name) => `/docs/tag/${name.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`));
   paths.push(...some(index.operations).map(([id]) => `/docs/operation/${id}`));
   paths.push(...some(index.schemas).map(([name]) => `/docs/schema/${name}`));
   const count = paths.length;

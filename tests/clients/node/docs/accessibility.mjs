@@ -10,6 +10,7 @@ export const shapes = [
   ["start", at("/docs/")],
   ["guide", at("/docs/guide/requests")],
   ["tag", at("/docs/tag/issues")],
+  ["largest tag", at("/docs/tag/award-emoji"), "some"],
   ["schema", at(`/docs/schema/${schema}`)],
   ["list of schemas", at("/docs/schemas"), "some"],
   ["roles", at("/docs/roles")],
