@@ -199,6 +199,32 @@ fn sdk_documents_have_no_revalidation_and_two_ways_to_send_a_token() {
     }
 }
 
+/// Returns a path with a wildcard in place of each placeholder.
+fn with_wildcards(path: &str) -> String {
+    let segments = path.split('/').map(|part| if part.starts_with([':', '{']) { "*" } else { part });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn requests_in_the_guide_on_limitations_have_no_operation() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/guides/limitations.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let (_, table) = guide.split_once("## Requests without an operation").expect("the table");
+    let paths: Vec<String> =
+        contract::table::operations().iter().map(|operation| with_wildcards(operation.path)).collect();
+    let mut checked = 0;
+    for row in table.lines().filter_map(|line| line.strip_prefix("| ")).skip(1) {
+        let requests = row.split(" | ").nth(1).expect("a column with requests");
+        for request in requests.split('`').skip(1).step_by(2) {
+            let missing = format!("/api/v4{}", with_wildcards(request));
+            let below = format!("{missing}/");
+            let found = paths.iter().find(|path| **path == missing || path.starts_with(&below));
+            assert_eq!(found, None, "{request}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "{checked} requests");
+}
+
 harness::tests![
     examples_match_their_schemas_in_version_3_1,
     nullable_references_accept_null_in_version_3_1,
@@ -207,4 +233,5 @@ harness::tests![
     operations_that_create_a_resource_have_links,
     sdk_methods_have_distinct_names,
     sdk_documents_have_no_revalidation_and_two_ways_to_send_a_token,
+    requests_in_the_guide_on_limitations_have_no_operation,
 ];
