@@ -76,7 +76,7 @@ pub use fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage, Shares};
 pub use files::{FileVisitor, ObjectFile, RepositoryFiles};
 pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};
 pub use lock::{LockedRepository, WriteGuard};
-pub use maintenance::{RepackExtent, check_import_source};
+pub use maintenance::{ImportedReference, RepackExtent, check_import_source, imported_references};
 pub use memory_budget::DEFAULT_GIT_MEMORY_BYTES;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit, TestMerge};
 pub use new_commits::{MAX_NEW_COMMITS, NewCommit, NewCommitList, NewFile, NewObjects};

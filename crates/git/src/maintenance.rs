@@ -3,6 +3,7 @@
 //! All operations may run concurrently with readers and writers, because Git replaces files atomically and
 //! preserves new ones.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use super::memory_budget::MemoryNeed;
 use super::process::Program;
-use super::{Error, Repository, Result};
+use super::refs::{NameFilter, with_prefix};
+use super::{Error, Oid, Repository, Result};
 
 /// Time limit for maintenance.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -177,6 +179,57 @@ pub async fn check_import_source(source: &Path) -> Result<()> {
     let opened = tokio::task::spawn_blocking(move || git2::Repository::open(source).map(drop));
     let opened = opened.await.map_err(|_| Error::Worker)?;
     opened.map_err(|_| Error::RepositoryMissing)
+}
+
+/// A branch or tag that [`Repository::import`] creates or moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedReference {
+    /// The full name, such as `refs/heads/main`.
+    pub name: String,
+    /// The target before the import; `None` without such a reference.
+    pub current: Option<Oid>,
+    /// The target after the import.
+    pub target: Oid,
+    /// Whether the target after the import is a descendant of the current one.
+    pub is_fast_forward: bool,
+}
+
+/// Returns the branches and tags that an import of the repository at `source` creates or moves. `current` has the targets
+/// before the import, by full name.
+///
+/// # Errors
+/// [`super::Error::Io`] if the path cannot be read, and failures of the repository.
+pub async fn imported_references(
+    source: &Path,
+    current: BTreeMap<String, Oid>,
+) -> Result<Vec<ImportedReference>> {
+    let source = tokio::fs::canonicalize(source).await?;
+    let compare = move || -> Result<Vec<ImportedReference>> {
+        let repository = git2::Repository::open(source)?;
+        let mut found = Vec::new();
+        for prefix in ["refs/heads/", "refs/tags/"] {
+            for (name, target) in with_prefix(&repository, prefix, &NameFilter::new(None))? {
+                let name = format!("{prefix}{name}");
+                let current = current.get(&name).copied();
+                if current == Some(target) {
+                    continue;
+                }
+                // A repository without the current target has none of its descendants.
+                let is_fast_forward = current
+                    .is_some_and(|current| repository.graph_descendant_of(target, current).unwrap_or(false));
+                found.push(ImportedReference {
+                    name,
+                    current,
+                    target,
+                    is_fast_forward,
+                });
+            }
+        }
+        Ok(found)
+    };
+    tokio::task::spawn_blocking(compare)
+        .await
+        .map_err(|_| Error::Worker)?
 }
 
 /// Returns the program that writes the commit-graph.

@@ -2,8 +2,10 @@
 //! that updates refs, so a new caller fails the test until it has an entry here.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use domain::kernel::error::Error;
+use domain::spaces::repository_import;
 use reqwest::Method;
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
@@ -32,7 +34,7 @@ const CALLERS: &[(&str, usize, &str)] = &[
     ("crates/domain/src/review/merge_requests/rebase.rs", 1, "requests_of_the_api_respect_protected_refs"),
     ("crates/domain/src/spaces/projects/create.rs", 1, "new_repositories_are_filled_in_spite_of_protections"),
     ("crates/domain/src/spaces/projects/forks.rs", 1, "new_repositories_are_filled_in_spite_of_protections"),
-    ("crates/domain/src/spaces/repository_import.rs", 1, "only the command line, with access to all files, calls it"),
+    ("crates/domain/src/spaces/repository_import.rs", 1, "imports_of_the_command_line_respect_protected_refs"),
 ];
 
 /// Source files that change HEAD of a repository, with the reason.
@@ -40,7 +42,7 @@ const HEAD_CHANGES: &[(&str, usize, &str)] = &[
     ("crates/domain/src/code/jobs/set_head.rs", 1, "change_of_default_branch_moves_no_ref"),
     ("crates/domain/src/code/ref_updates.rs", 1, "a formerly empty repository"),
     ("crates/domain/src/mirrors/pull_mirrors/update.rs", 1, "a formerly empty repository"),
-    ("crates/domain/src/spaces/repository_import.rs", 1, "only the command line, with access to all files, calls it"),
+    ("crates/domain/src/spaces/repository_import.rs", 1, "imports_of_the_command_line_respect_protected_refs"),
 ];
 
 /// Returns the number of calls of functions by source file. Unit tests are at the end of files.
@@ -289,6 +291,47 @@ async fn change_of_default_branch_moves_no_ref(server: TestServer) {
     assert_eq!((&seen["protected"], &seen["default"]), (&json!(true), &json!(false)));
 }
 
+/// Imports the repository of a project into the project with this path, as `admin import-repo` does.
+async fn import(server: &TestServer, path: &str, source: &Project<'_>) -> Result<(), Error> {
+    let folder = PathBuf::from(source.git(&["rev-parse", "--absolute-git-dir"]));
+    repository_import::import(&server.backend, path, Visibility::Private, folder, None).await.map(drop)
+}
+
+async fn imports_of_the_command_line_respect_protected_refs(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
+    source.git(&["branch", "new", "feature/x"]);
+    source.git(&["branch", "target", "feature/x"]);
+    source.git(&["tag", "new", "main"]);
+    source.git(&["tag", "old", "main~1"]);
+    source.git(&["update-ref", "refs/heads/main", "feature/x"]);
+    sample.protect().await;
+    let head = sample.project.git(&["symbolic-ref", "HEAD"]);
+    let refused = import(&server, "root/p", &source).await.expect_err("a refusal");
+    let Error::Rejected(text) = refused else { panic!("{refused}") };
+    for name in ["refs/heads/new", "refs/heads/target", "refs/heads/main", "refs/tags/new", "refs/tags/old"] {
+        assert!(text.contains(&format!("{name}: ")), "{name}: {text}");
+    }
+    sample.assert_unchanged("import");
+    assert_eq!(sample.project.git(&["symbolic-ref", "HEAD"]), head);
+    // A new project is filled, and its first branch is protected.
+    let team = group(&server.root(), "team", json!({})).await;
+    let body = json!({"name": "*", "push_access_level": 0, "merge_access_level": 0});
+    protected_branches::protection(&server.root(), &format!("/groups/{team}"), body).await;
+    import(&server, "team/copy", &source).await.expect("an import into a new project");
+    let path = "/projects/team%2Fcopy/repository/branches/main";
+    let main = server.root().get(path).await.expect(200).json();
+    assert_eq!((&main["commit"]["id"], &main["protected"]), (&json!(source.id("main")), &json!(true)));
+    // Maintainers can push to the branch, but not discard its commits.
+    source.git(&["update-ref", "refs/heads/main", "feature/x~1"]);
+    let refused = import(&server, "team/copy", &source).await.expect_err("a refusal");
+    assert!(refused.to_string().contains("force push to the branch main"), "{refused}");
+    let next = source.git(&["commit-tree", "-p", "feature/x", "-m", "Next", "feature/x^{tree}"]);
+    source.git(&["update-ref", "refs/heads/main", &next]);
+    import(&server, "team/copy", &source).await.expect("a fast-forward");
+    assert_eq!(server.root().get(path).await.expect(200).json()["commit"]["id"], next);
+}
+
 /// A repository without refs can be filled: no ref exists that a rule could protect. The first branch gets a rule of
 /// its own, which is more permissive than the rule of the group.
 async fn new_repositories_are_filled_in_spite_of_protections(server: TestServer) {
@@ -320,5 +363,6 @@ on_every_database![
     jobs_respect_protected_refs,
     mirrors_respect_protected_refs,
     change_of_default_branch_moves_no_ref,
+    imports_of_the_command_line_respect_protected_refs,
     new_repositories_are_filled_in_spite_of_protections,
 ];

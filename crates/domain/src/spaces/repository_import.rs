@@ -7,7 +7,10 @@ use git::{Oid, PageWindow, Repository, RepositoryId};
 use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{Visibility, namespaces, projects, users};
 
+use crate::code::push_decision::{self, ProposalKind, ProposedUpdate, Verdict};
 use crate::code::ref_updates;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::{Backend, names};
@@ -15,6 +18,8 @@ use crate::spaces::projects::insert_bare;
 
 /// Branch of `HEAD` in a new repository before the import sets it.
 const FIRST_BRANCH: &str = "main";
+/// Number of refused refs that an error names.
+const SHOWN_REFUSALS: usize = 10;
 
 /// Imports the branches and tags of the repository at `source` into the project with this path. A missing
 /// project is created in an existing namespace. Git copies from disk to disk, without loading the repository
@@ -25,7 +30,8 @@ const FIRST_BRANCH: &str = "main";
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Rejected` if the path is
-/// invalid or taken, or if the source is not a repository. Then no project is created.
+/// invalid or taken, or if the source is not a repository. Then no project is created. Returns `Error::Rejected` also if a
+/// protected branch or tag of an existing project would change. Then no ref changes.
 pub async fn import(
     backend: &Backend,
     full_path: &str,
@@ -44,6 +50,7 @@ pub async fn import(
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
         repository => repository?,
     };
+    check_protections(backend, project.id, &repository, &source).await?;
     let update = RefUpdate::new(project.id, Some(author.id), RefUpdateKind::Push);
     let default_branch = project.default_branch.clone();
     let work = async move {
@@ -68,6 +75,56 @@ pub async fn import(
     found
         .map(|(project, _)| project)
         .ok_or_else(|| Error::not_found("Project"))
+}
+
+/// Checks that the protections of branches and tags allow an import. The import has the permissions of the active
+/// administrator with the lowest ID, as other commands have.
+async fn check_protections(
+    backend: &Backend,
+    project_id: i64,
+    repository: &Repository,
+    source: &Path,
+) -> Result<()> {
+    let current = refs_of(repository).await?;
+    // Without refs, no ref exists that a rule could protect.
+    if current.is_empty() {
+        return Ok(());
+    }
+    let administrator = users::first_administrator(backend.database.read()).await?;
+    let administrator = administrator.ok_or_else(|| Error::not_found("Administrator"))?;
+    let caller = Caller::user(administrator);
+    let access = ProjectAccess::find(backend, caller, &project_id.to_string()).await?;
+    let references = git::imported_references(source, current).await?;
+    let updates = references.iter().map(|reference| ProposedUpdate {
+        reference: reference.name.clone(),
+        kind: match reference.current {
+            None => ProposalKind::Create,
+            Some(_) => ProposalKind::Update,
+        },
+        target: Some(reference.target),
+    });
+    let updates: Vec<ProposedUpdate> = updates.collect();
+    let verdicts = push_decision::verdicts(backend, &access, &updates).await?;
+    let refusals = references
+        .iter()
+        .zip(verdicts)
+        .filter_map(|(reference, verdict)| {
+            let text = match verdict {
+                Verdict::Rejected(text) => text,
+                Verdict::FastForwardOnly(text) if !reference.is_fast_forward => text,
+                // Push rules apply to the work of members, and not to the history of another repository.
+                Verdict::FastForwardOnly(_)
+                | Verdict::Violation(_)
+                | Verdict::Accepted
+                | Verdict::Reserved => return None,
+            };
+            Some(format!("{}: {text}", reference.name))
+        });
+    let refusals: Vec<String> = refusals.take(SHOWN_REFUSALS).collect();
+    match refusals.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Rejected(refusals.join("\n").into())),
+    }
 }
 
 async fn check_source(source: &Path) -> Result<()> {
