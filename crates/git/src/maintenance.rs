@@ -194,8 +194,8 @@ pub struct ImportedReference {
     pub is_fast_forward: bool,
 }
 
-/// Returns the branches and tags that an import of the repository at `source` creates or moves. `current` has the targets
-/// before the import, by full name.
+/// Returns the branches and tags that an import of the repository at `source` creates or moves. `current` has the
+/// targets before the import, by full name.
 ///
 /// # Errors
 /// [`super::Error::Io`] if the path cannot be read, and failures of the repository.

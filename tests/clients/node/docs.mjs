@@ -20,7 +20,7 @@ const created = await fetch(`${base}/api/v4/projects`, {
 });
 assert.equal(created.status, 201, await created.text());
 
-// Pages of operations have one layout, and so have those of schemas and tags. The tests of the generator check the content of all.
+// Pages of operations have one layout, and so have those of schemas and tags. The tests of the generator check the content.
 const STEP = full ? 1 : 8;
 const everyPage = async () => {
   const some = (list) => list.filter((_, at) => at % STEP === 0);

@@ -30,8 +30,8 @@ const SHOWN_REFUSALS: usize = 10;
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Rejected` if the path is
-/// invalid or taken, or if the source is not a repository. Then no project is created. Returns `Error::Rejected` also if a
-/// protected branch or tag of an existing project would change. Then no ref changes.
+/// invalid or taken, or if the source is not a repository. Then no project is created. Returns `Error::Rejected`
+/// also if the protection of a branch or tag of an existing project refuses a change. Then no ref changes.
 pub async fn import(
     backend: &Backend,
     full_path: &str,
