@@ -8,7 +8,7 @@ use std::pin::Pin;
 use migration::{Migrator, MigratorTrait};
 use sea_orm_migration::sea_orm::{ConnectionTrait, Database, DatabaseConnection, Statement};
 
-/// Returns the definitions of all tables and indexes, in a fixed order.
+/// Returns the definitions of all tables, indexes, triggers and functions, in a fixed order.
 async fn schema(db: &DatabaseConnection) -> Vec<String> {
     let sql = if db.get_database_backend() == sea_orm_migration::sea_orm::DatabaseBackend::Sqlite {
         "SELECT coalesce(sql, name) AS line FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1"
@@ -17,6 +17,12 @@ async fn schema(db: &DatabaseConnection) -> Vec<String> {
          UNION ALL
          SELECT conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
          WHERE connamespace = current_schema()::regnamespace
+         UNION ALL
+         SELECT pg_get_triggerdef(pg_trigger.oid) FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+         WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace
+         UNION ALL
+         SELECT pg_get_functiondef(oid) FROM pg_proc
+         WHERE pronamespace = current_schema()::regnamespace AND prokind = 'f'
          ORDER BY 1"
     };
     lines(db, sql).await

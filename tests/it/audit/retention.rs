@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use domain::audit::retention::sweep;
-use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
+use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, EntityTrait, PaginatorTrait};
 use serde_json::json;
 use storage::entities::audit_events::{ActiveModel, AuditEntityType, Entity};
 use storage::entities::now;
@@ -27,6 +27,7 @@ async fn insert(server: &TestServer, days: i64, number: usize) {
 
 async fn sweep_deletes_only_events_past_their_retention(server: TestServer) {
     let count = async || Entity::find().count(server.backend.database.read()).await.expect("a number");
+    server.root().put("/application/settings", json!({ "audit_event_retention_days": 30 })).await.expect(200);
     let own = count().await;
     insert(&server, 31, 1200).await;
     insert(&server, 29, 3).await;
@@ -36,6 +37,31 @@ async fn sweep_deletes_only_events_past_their_retention(server: TestServer) {
     assert_eq!(sweep(&server.backend, 30).await.expect("a sweep"), 1200);
     assert_eq!(count().await, own + 3);
     assert_eq!(sweep(&server.backend, 30).await.expect("a sweep"), 0);
+}
+
+async fn database_refuses_deletions_before_end_of_retention(server: TestServer) {
+    let db = server.backend.database.write();
+    insert(&server, 40, 1).await;
+    insert(&server, 29, 1).await;
+    let before = Entity::find().count(db).await.expect("a number");
+    let refused = async |statement: &str| {
+        let error = db.execute_unprepared(statement).await.expect_err("a refusal");
+        let text = error.to_string();
+        assert!(text.contains("audit events cannot be"), "{statement}: {text}");
+    };
+    refused("DELETE FROM audit_events").await;
+    sweep(&server.backend, 20).await.expect_err("a refusal");
+    server.root().put("/application/settings", json!({ "audit_event_retention_days": 30 })).await.expect(200);
+    refused("DELETE FROM audit_events").await;
+    sweep(&server.backend, 20).await.expect_err("a refusal");
+    match server.backend.database.backend() {
+        DatabaseBackend::Postgres => refused("TRUNCATE audit_events").await,
+        _ => refused("INSERT OR REPLACE INTO audit_events SELECT * FROM audit_events").await,
+    }
+    // The change of the setting is an event.
+    assert_eq!(Entity::find().count(db).await.expect("a number"), before + 1);
+    assert_eq!(sweep(&server.backend, 30).await.expect("a sweep"), 1);
+    assert_eq!(Entity::find().count(db).await.expect("a number"), before);
 }
 
 async fn retention_is_a_setting(server: TestServer) {
@@ -53,4 +79,8 @@ async fn retention_is_a_setting(server: TestServer) {
     assert_eq!((&details["from"], &details["to"]), (&json!("0"), &json!("365")));
 }
 
-on_every_database![sweep_deletes_only_events_past_their_retention, retention_is_a_setting];
+on_every_database![
+    sweep_deletes_only_events_past_their_retention,
+    database_refuses_deletions_before_end_of_retention,
+    retention_is_a_setting,
+];

@@ -302,11 +302,20 @@ fn days(date: NaiveDate) -> Option<i32> {
 pub(super) async fn clear(connection: &mut PgConnection, tables: &[Table]) -> Result<()> {
     let names = tables.iter().map(|table| table.name.as_str());
     let names: Vec<String> = names.chain([mark::COPIED_TABLES]).map(quote).collect();
-    run(
-        connection,
-        &format!("TRUNCATE {} RESTART IDENTITY", names.join(", ")),
-    )
-    .await
+    // A trigger of the audit events refuses this. PostgreSQL runs the statements as one transaction.
+    let set_triggers = |state: &str| -> String {
+        let statements = names
+            .iter()
+            .map(|name| format!("ALTER TABLE {name} {state} TRIGGER USER; "));
+        statements.collect::<Vec<_>>().concat()
+    };
+    let statements = format!(
+        "{}TRUNCATE {} RESTART IDENTITY; {}",
+        set_triggers("DISABLE"),
+        names.join(", "),
+        set_triggers("ENABLE")
+    );
+    run(connection, &statements).await
 }
 
 /// Waits until the transaction of a killed process has ended: PostgreSQL may still commit its last table.

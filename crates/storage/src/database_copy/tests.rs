@@ -304,6 +304,8 @@ async fn error_of(from: &Database, to: &Database, name: &str) -> Error {
 
 async fn values_that_cannot_be_stored_are_named_without_their_text(kind: DatabaseKind) {
     on_three(kind, async |postgresql, sqlite, _| {
+        // The cases delete their row.
+        execute(&sqlite, "DROP TRIGGER tr_audit_events_delete").await;
         let insert = "INSERT INTO audit_events (id, author_id, entity_type, entity_id, event_name, details, created_at) VALUES";
         for (values, column, reason) in [
             ("7, 1, 'User', 1, 'secret' || char(0), '{}', '2026-01-01T00:00:00+00:00'", "event_name", "the code 0"),
@@ -409,6 +411,8 @@ async fn clear_deletes_rows_and_keeps_triggers(kind: DatabaseKind) {
             connection.run(insert).await.unwrap();
             let error = connection.run("UPDATE audit_events SET event_name = 'f'").await.unwrap_err().to_string();
             assert!(error.contains("audit events cannot be updated"), "{error}");
+            let error = connection.run("DELETE FROM audit_events").await.unwrap_err().to_string();
+            assert!(error.contains("audit events cannot be deleted"), "{error}");
         }
     })
     .await;
