@@ -64,7 +64,7 @@ async fn push_without_processor_time_changes_nothing(server: TestServer) {
     server.backend.budgets.git_time.charge_time(RateClient::User(ada.id), Duration::from_secs(2));
     let output = work.fails(&["push", &address, "HEAD:refs/heads/main"]).await;
     assert!(output.contains("429"), "{output}");
-    let absent = git::address(&server.base, "ada", &ada.token, "ada/new");
+    let absent = git::address(&server.base, "ada", &ada.token, "ada/fresh");
     let output = work.fails(&["push", &absent, "HEAD:refs/heads/main"]).await;
     assert!(output.contains("429"), "{output}");
     let branches = ada.client.get("/projects/ada%2Fp/repository/branches").await.expect(200).json();
@@ -88,7 +88,6 @@ async fn client_that_sent_too_many_bytes_sends_no_further_bodies(server: TestSer
     ada.client.get("/user").await.expect(200);
     assert_eq!(ada.client.get("/projects/ada%2Flate").await.status, 404);
     bob.client.post("/projects", json!({"name": "early"})).await.expect(201);
-    assert!(server.backend.budgets.received_bytes.is_used(RateClient::User(bob.id)));
     assert_eq!(server.backend.budgets.received_bytes.refused(), (1, 0));
 }
 
