@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::blocking::run_blocking;
 use super::store::RepositoryStore;
 use super::{Error, Repository, Result};
 
@@ -91,9 +92,7 @@ impl Repository {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| Error::Worker)?
+    run_blocking(work).await?
 }
 
 /// Retries an update of a reference while another process has its lock file, and removes a lock left by a crash. The caller

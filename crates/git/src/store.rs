@@ -9,6 +9,7 @@ use std::time::Duration;
 use cache::IdleCache;
 use sha2::{Digest, Sha256};
 
+use super::blocking::run_blocking;
 use super::caches::{Caches, DEFAULT_GIT_CACHE_BYTES};
 use super::fair_semaphore::SemaphoreUsage;
 use super::lock::WriteQueues;
@@ -275,12 +276,11 @@ impl StoreState {
         let permit = self.slots.work.acquire(holder).await;
         let permit = permit.map_err(|_| Error::Worker)?;
         let shared = Arc::clone(self);
-        tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let _permit = permit;
             work(&shared)
         })
-        .await
-        .map_err(|_| Error::Worker)?
+        .await?
     }
 
     /// Returns the directory of a repository.

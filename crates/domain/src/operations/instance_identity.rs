@@ -480,7 +480,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T, Error> + Send + 'static,
 {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = git::run_blocking(work).await;
     done.map_err(|error| Error::Io {
         path: PathBuf::new(),
         cause: std::io::Error::other(error),

@@ -127,6 +127,6 @@ where
     T: Send + 'static,
     F: FnOnce() -> std::io::Result<T> + Send + 'static,
 {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = git::run_blocking(work).await;
     done.map_err(Error::internal)?.map_err(Error::internal)
 }

@@ -436,7 +436,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
-    tokio::task::spawn_blocking(work).await.map_err(Error::internal)?
+    git::run_blocking(work).await.map_err(Error::internal)?
 }
 
 impl From<database::Error> for Error {

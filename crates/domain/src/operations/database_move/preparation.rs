@@ -150,6 +150,6 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T, MoveError> + Send + 'static,
 {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = git::run_blocking(work).await;
     done.unwrap_or_else(|error| Err(at(path)(io::Error::other(error))))
 }

@@ -336,6 +336,6 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T, secrets::Error> + Send + 'static,
 {
-    let done = tokio::task::spawn_blocking(work).await.map_err(Error::internal)?;
+    let done = git::run_blocking(work).await.map_err(Error::internal)?;
     Ok(done?)
 }
