@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::accounts::uploads::UploadedFile;
 use domain::kernel::error::{Error, Result};
 use futures_util::StreamExt;
+use parsers::multipart::{FileParameter, FormParts, PartKind};
 use poem::http::HeaderMap;
 use poem::web::{Field, Multipart};
 use poem::{Body, FromRequest, RequestBody};
@@ -15,7 +16,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::api::exchange::Exchange;
 use crate::api::media_type::essence;
-use crate::api::parameters::{MAX_PARTS, insert};
+use crate::api::parameters::form_error;
 use crate::api::spool;
 
 /// Maximum size in bytes of all parts except the file, and of a body that is not a form.
@@ -51,41 +52,32 @@ async fn parts(
     body: &mut RequestBody,
     spool: impl Fn() -> Result<std::fs::File>,
 ) -> Result<Map<String, Value>> {
-    let file_parameter = exchange.operation().file.as_ref().map_or("", |file| file.name);
+    let file = exchange.operation().file.as_ref().map(|file| FileParameter {
+        name: file.name,
+        required: file.required,
+    });
     let mut form = Multipart::from_request(exchange.request(), body)
         .await
         .map_err(|_| Error::parameter("the body is not a valid multipart form"))?;
-    let mut attributes = Map::new();
-    let mut text_left = MAX_TEXT_BYTES;
-    let mut count = 0;
+    let mut parts = FormParts::new(file, MAX_TEXT_BYTES);
     while let Some(part) = form.next_field().await.map_err(|_| incomplete())? {
-        count += 1;
-        if count > MAX_PARTS {
-            return Err(Error::parameter(format!(
-                "the body has too many parts (maximum is {MAX_PARTS})"
-            )));
-        }
+        let kind = parts
+            .begin(part.name(), part.file_name().is_some())
+            .map_err(form_error)?;
         let Some(name) = part.name().map(str::to_owned) else {
             continue;
         };
-        let optional = exchange
-            .operation()
-            .file
-            .as_ref()
-            .is_some_and(|file| !file.required);
-        if name == file_parameter && (part.file_name().is_some() || !optional) {
+        if kind == PartKind::File {
             let file = receive(part, &name, spool()?).await?;
             exchange.set_file(file);
             continue;
         }
         let mut bytes = Vec::new();
-        let mut reader = Box::pin(part.into_async_read()).take(text_left + 1);
+        let mut reader = Box::pin(part.into_async_read()).take(parts.bytes_left() + 1);
         reader.read_to_end(&mut bytes).await.map_err(|_| incomplete())?;
-        text_left = text_left.checked_sub(bytes.len() as u64).ok_or(Error::TooLarge)?;
-        let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
-        insert(&mut attributes, &name, text)?;
+        parts.add(&name, bytes).map_err(form_error)?;
     }
-    Ok(attributes)
+    Ok(parts.finish())
 }
 
 fn incomplete() -> Error {

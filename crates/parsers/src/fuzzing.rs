@@ -3,6 +3,7 @@
 //! Each function calls one parser and fails if a property does not hold. A test calls each function with the committed
 //! inputs of its target.
 
+mod bodies;
 mod crates;
 mod gitmodules;
 mod maven;
@@ -38,6 +39,7 @@ use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportEr
 use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
 use crate::{form, json};
 
+pub use bodies::{multipart_form, pack_start};
 pub use crates::cargo_publication;
 pub use gitmodules::gitmodules;
 pub use maven::maven_path;
@@ -47,7 +49,7 @@ pub use remotes::{receive_pack, upload_pack};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 18] = [
+pub const TARGETS: [(&str, Check); 20] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("cargo_publication", cargo_publication),
@@ -58,7 +60,9 @@ pub const TARGETS: [(&str, Check); 18] = [
     ("group_archive", group_archive),
     ("json_body", json_body),
     ("maven_path", maven_path),
+    ("multipart_form", multipart_form),
     ("npm_document", npm_document),
+    ("pack_start", pack_start),
     ("pkt_line", pkt_line),
     ("receive_pack", receive_pack),
     ("registry_path", registry_path),

@@ -19,6 +19,7 @@ use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
 use faults::Faults;
 use parsers::json::{self, JsonError};
+use parsers::multipart::{FormError, FormParts, PartKind};
 use poem::http::header::CONTENT_TYPE;
 use poem::http::{HeaderMap, HeaderValue};
 use poem::{FromRequest, Request, RequestBody};
@@ -34,8 +35,6 @@ use crate::observability::table::BUDGET_REJECTIONS;
 pub const DEFAULT_PAGE_SIZE: i64 = 20;
 /// Maximum number of items per page.
 pub const MAX_PAGE_SIZE: i64 = 100;
-/// Maximum number of parts in a multipart body.
-pub(super) const MAX_PARTS: usize = 1_000;
 /// Query parameter of every operation. If it is true, unknown parameters are errors.
 const STRICT: &str = "strict";
 /// Query parameters of every operation that identify the caller.
@@ -165,38 +164,34 @@ async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Valu
     let mut parts = poem::web::Multipart::from_request(request, &mut body)
         .await
         .map_err(invalid)?;
-    let mut parameters = Map::new();
-    let mut count = 0;
+    // The limit of the body limits the texts.
+    let mut form = FormParts::new(None, u64::MAX);
     while let Some(part) = parts
         .next_field()
         .await
         .map_err(|_| Error::parameter("the multipart body is incomplete"))?
     {
-        count += 1;
-        if count > MAX_PARTS {
-            return Err(Error::parameter(format!(
-                "the body has too many parts (maximum is {MAX_PARTS})"
-            )));
-        }
-        let Some(name) = part.name().map(str::to_owned) else {
+        let kind = form
+            .begin(part.name(), part.file_name().is_some())
+            .map_err(form_error)?;
+        let Some(name) = part.name().filter(|_| kind == PartKind::Text).map(str::to_owned) else {
             continue;
         };
         let bytes = part
             .bytes()
             .await
             .map_err(|_| Error::parameter("the multipart body is incomplete"))?;
-        let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
-        insert(&mut parameters, &name, text)?;
+        form.add(&name, bytes).map_err(form_error)?;
     }
-    Ok(parameters)
+    Ok(form.finish())
 }
 
-/// Inserts a part of a form by its name.
-///
-/// # Errors
-/// [`Error::InvalidParameters`] if the name is nested too deeply.
-pub(super) fn insert(parameters: &mut Map<String, Value>, name: &str, text: String) -> Result<()> {
-    parsers::form::insert(parameters, name, Value::String(text)).map_err(Error::parameter)
+/// Converts the error of a multipart form.
+pub(super) fn form_error(error: FormError) -> Error {
+    match error {
+        FormError::Invalid(text) => Error::parameter(text),
+        FormError::TooLarge => Error::TooLarge,
+    }
 }
 
 /// The input of a request before validation.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::{Days, NaiveDate};
 use futures_util::{Stream, TryStreamExt};
+use parsers::pack_start::{PackSearch, SearchResult};
 use storage::entities::{now, project_fetches};
 
 use crate::identity::access::ProjectAccess;
@@ -18,12 +19,6 @@ const RECORD_AFTER: Duration = Duration::from_secs(5);
 
 /// Number of days for which fetches are returned and stored, including today.
 const DAYS: u64 = 30;
-
-/// Start of a pack. A response without a pack transfers no objects.
-const PACK: &[u8] = b"PACK\0\0\0\x02";
-
-/// Maximum number of bytes of a response that are searched for the start of a pack. Messages about the progress precede it.
-const MAX_SEARCHED: usize = 1 << 20;
 
 /// Fetches of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +50,7 @@ fn first_day() -> NaiveDate {
     today.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(today)
 }
 
-/// Counts the response of a fetch as soon as it contains a pack.
+/// Counts the response of a fetch as soon as it contains a pack. A response without a pack transfers no objects.
 pub fn counted<S>(
     backend: &Backend,
     project_id: i64,
@@ -69,7 +64,7 @@ where
         let Some((backend, search)) = &mut searched else {
             return;
         };
-        match search.next(chunk) {
+        match search.feed(chunk) {
             SearchResult::Continues => return,
             SearchResult::Found => count(backend, project_id),
             SearchResult::Absent => {}
@@ -122,80 +117,4 @@ async fn write(backend: &Backend, counts: Vec<((i64, NaiveDate), i64)>) -> Resul
 /// Returns an error if a database query fails.
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     Ok(project_fetches::delete_before(backend.database.write(), first_day()).await?)
-}
-
-/// Search for the start of a pack in the chunks of a response.
-#[derive(Debug, Default)]
-struct PackSearch {
-    /// Number of bytes that were searched.
-    searched: usize,
-    /// The last bytes, in which the start of a pack may begin.
-    tail: Vec<u8>,
-}
-
-/// Result of a search in the chunks so far.
-#[derive(Debug, PartialEq, Eq)]
-enum SearchResult {
-    Found,
-    Continues,
-    Absent,
-}
-
-impl PackSearch {
-    fn next(&mut self, chunk: &[u8]) -> SearchResult {
-        let contains = |bytes: &[u8]| bytes.windows(PACK.len()).any(|window| window == PACK);
-        let start = chunk.get(..PACK.len() - 1).unwrap_or(chunk);
-        self.tail.extend_from_slice(start);
-        if contains(&self.tail) || contains(chunk) {
-            return SearchResult::Found;
-        }
-        self.searched += chunk.len();
-        if self.searched > MAX_SEARCHED {
-            return SearchResult::Absent;
-        }
-        if chunk.len() >= PACK.len() {
-            self.tail = chunk.to_vec();
-        }
-        let surplus = self.tail.len().saturating_sub(PACK.len() - 1);
-        self.tail.drain(..surplus);
-        SearchResult::Continues
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pack_is_found_across_chunks() {
-        let response = b"0008NAK\n0020\x02Enumerating\n1000\x01PACK\0\0\0\x02\0\0\0\x05";
-        for size in 1..=response.len() {
-            let mut search = PackSearch::default();
-            let mut chunks = response.chunks(size);
-            assert!(
-                chunks.any(|chunk| search.next(chunk) == SearchResult::Found),
-                "{size}"
-            );
-        }
-        let mut search = PackSearch::default();
-        for chunk in [
-            &b"PACK"[..],
-            b"\0\0\0\x03PACK",
-            b"\0\0",
-            b"\0",
-            b"",
-            b"x",
-            b"\x02",
-        ] {
-            assert_eq!(search.next(chunk), SearchResult::Continues);
-        }
-        assert_eq!(search.next(b"PACK\0\0\0\x02"), SearchResult::Found);
-    }
-
-    #[test]
-    fn search_ends_after_the_limit() {
-        let mut search = PackSearch::default();
-        assert_eq!(search.next(&vec![0; MAX_SEARCHED]), SearchResult::Continues);
-        assert_eq!(search.next(b"x"), SearchResult::Absent);
-    }
 }
