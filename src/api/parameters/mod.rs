@@ -13,7 +13,7 @@ use std::io::BufReader;
 
 use coerce::Slot;
 use contract::input::Input;
-use contract::operation::{InputType, Operation, Paging, Parameter, ParameterLocation};
+use contract::operation::{Field, InputType, Operation, Paging, Parameter, ParameterLocation, ResourceKind};
 use domain::kernel::budgets::RequestMemory;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
@@ -244,9 +244,14 @@ pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<
     let RawInput {
         path,
         mut query,
-        body,
+        mut body,
         headers,
     } = raw;
+    if operation.access.on == ResourceKind::Scim
+        && let Some(InputType::Object(fields)) = operation.body
+    {
+        use_declared_names(fields, &mut body);
+    }
     let strict = query.remove(STRICT);
     // The body overrides the query: either may contain any parameter.
     let mut attributes = query;
@@ -287,6 +292,34 @@ pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<
     }
     faults.check()?;
     Ok((request.into(), page))
+}
+
+/// Renames attributes to the names of the contract. The case of the names of SCIM does not matter (RFC 7643, section 2.1).
+fn use_declared_names(fields: &[Field], entries: &mut Map<String, Value>) {
+    for field in fields {
+        if !entries.contains_key(field.name) {
+            let sent = entries
+                .keys()
+                .find(|name| name.eq_ignore_ascii_case(field.name))
+                .cloned();
+            if let Some(value) = sent.and_then(|name| entries.remove(&name)) {
+                entries.insert(field.name.to_owned(), value);
+            }
+        }
+        let Some(value) = entries.get_mut(field.name) else {
+            continue;
+        };
+        match (field.input, value) {
+            (InputType::Object(fields), Value::Object(entries)) => use_declared_names(fields, entries),
+            (InputType::List { items, .. }, Value::Array(values)) => {
+                if let InputType::Object(fields) = items {
+                    let objects = values.iter_mut().filter_map(Value::as_object_mut);
+                    objects.for_each(|entries| use_declared_names(fields, entries));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Returns the faults of a request body of an operation, or nothing if it is valid or the operation takes no body.

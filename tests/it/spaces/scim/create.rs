@@ -1,5 +1,6 @@
 //! Creation of users.
 
+use reqwest::Method;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::{members, users};
@@ -151,6 +152,33 @@ async fn create_user_with_taken_email_returns_409(server: TestServer) {
     assert_eq!(provider.list(&[]).await.expect(200).json()["totalResults"], json!(0));
 }
 
+/// The case of the names of attributes does not matter (RFC 7643, section 2.1).
+async fn attribute_names_are_case_insensitive(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let body = json!({
+        "EXTERNALID": "uid-ada", "username": "ada", "Name": { "Formatted": "Ada" },
+        "emails": [{ "TYPE": "home", "Value": "h@example.org" }, { "TYPE": "work", "Value": "ada@example.org" }],
+    });
+    let created = provider.create(&body).await.expect(201).json();
+    assert_eq!(
+        (&created["id"], &created["userName"], &created["displayName"], &created["emails"][0]["value"]),
+        (&json!("uid-ada"), &json!("ada"), &json!("Ada"), &json!("ada@example.org"))
+    );
+    let body = json!({ "USERNAME": "ada", "displayname": "Countess", "NAME": null });
+    let replaced = provider.send(Method::PUT, "/Users/uid-ada", &body).await.expect(200).json();
+    assert_eq!(replaced["displayName"], "Countess");
+    let body = json!({ "operations": [{ "OP": "replace", "Path": "displayName", "VALUE": "Ada" }] });
+    provider.send(Method::PATCH, "/Users/uid-ada", &body).await.expect(204);
+    let body = json!({ "Filter": "userName eq \"ada\"", "ATTRIBUTES": ["displayName"] });
+    let found = provider.send(Method::POST, "/Users/.search", &body).await.expect(200).json();
+    assert_eq!((&found["totalResults"], &found["Resources"][0]["displayName"]), (&json!(1), &json!("Ada")));
+    assert!(found["Resources"][0]["userName"].is_null());
+    // Of two spellings, the declared one applies.
+    let body = json!({ "username": "other", "userName": "ada" });
+    let replaced = provider.send(Method::PUT, "/Users/uid-ada", &body).await.expect(200).json();
+    assert_eq!(replaced["userName"], "ada");
+}
+
 async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     for attribute in ["externalId", "userName", "emails", "name"] {
@@ -240,6 +268,7 @@ on_every_database![
     create_user_normalizes_and_numbers_user_names,
     create_user_selects_work_email_and_joins_names,
     create_user_with_taken_email_returns_409,
+    attribute_names_are_case_insensitive,
     create_user_rejects_missing_and_invalid_attributes,
     concurrent_creates_with_same_id_create_one_user,
     concurrent_creates_with_same_email_create_one_user,

@@ -174,6 +174,7 @@ async fn patch_user_rejects_invalid_operations_with_scim_type(server: TestServer
         (json!([{ "op": "remove", "path": "userName" }]), "mutability"),
         (json!([{ "op": "replace", "path": "meta.created", "value": "2011-05-13T04:42:34Z" }]), "mutability"),
         (json!([{ "op": "remove" }]), "noTarget"),
+        (json!([{ "op": "replace", "path": "emails[type eq \"home\"].value", "value": "a@x" }]), "noTarget"),
         (json!([{ "op": "replace", "value": 1 }]), "invalidSyntax"),
         (json!([{ "op": "replace", "path": "emails[[", "value": "a" }]), "invalidPath"),
         (json!([{ "op": "replace", "path": "active", "value": "perhaps" }]), "invalidValue"),

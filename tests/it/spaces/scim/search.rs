@@ -64,4 +64,20 @@ async fn id_of_search_path_is_reserved(server: TestServer) {
     assert_eq!(rejection(&provider.patch("uid-bob", change).await).0, 400);
 }
 
-on_every_database![search_returns_filtered_page_with_selected_attributes, id_of_search_path_is_reserved];
+/// Bulk requests refer to new resources by this text (RFC 7643, section 3.1).
+async fn id_with_bulk_id_is_rejected(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let mut body = user_attributes("ada");
+    body["externalId"] = json!("bulkId:ada");
+    let (status, kind, detail) = rejection(&provider.create(&body).await);
+    assert_eq!((status, kind, detail.as_str()), (400, json!("invalidValue"), "externalId must not contain bulkId"));
+    provider.provision(&server, "bob").await;
+    let change = json!([{ "op": "replace", "path": "externalId", "value": "a-bulkId" }]);
+    assert_eq!(rejection(&provider.patch("uid-bob", change).await).0, 400);
+}
+
+on_every_database![
+    search_returns_filtered_page_with_selected_attributes,
+    id_of_search_path_is_reserved,
+    id_with_bulk_id_is_rejected,
+];
