@@ -12,6 +12,7 @@ mod limits_page;
 mod locks;
 mod long_lists;
 mod routes;
+mod scim_page;
 mod security_page;
 mod source_text;
 mod statements;
