@@ -311,11 +311,15 @@ fn use_declared_names(fields: &[Field], entries: &mut Map<String, Value>) {
         };
         match (field.input, value) {
             (InputType::Object(fields), Value::Object(entries)) => use_declared_names(fields, entries),
-            (InputType::List { items, .. }, Value::Array(values)) => {
-                if let InputType::Object(fields) = items {
-                    let objects = values.iter_mut().filter_map(Value::as_object_mut);
-                    objects.for_each(|entries| use_declared_names(fields, entries));
-                }
+            (
+                InputType::List {
+                    items: InputType::Object(fields),
+                    ..
+                },
+                Value::Array(values),
+            ) => {
+                let objects = values.iter_mut().filter_map(Value::as_object_mut);
+                objects.for_each(|entries| use_declared_names(fields, entries));
             }
             _ => {}
         }
