@@ -325,6 +325,49 @@ impl Error {
                 | Self::TimedOut
         )
     }
+
+    /// Returns whether the same request can succeed later although nothing that it depends on changes: the error is one
+    /// of the server, or other requests cause it. Otherwise, the request was refused.
+    #[must_use]
+    pub fn can_succeed_later(&self) -> bool {
+        // Every variant is named, so that a new one is classified.
+        match self.split_setting().1 {
+            Self::Internal(_)
+            | Self::StorageFull
+            | Self::StorageReadOnly
+            | Self::StorageFailed
+            | Self::TooManyFiles
+            | Self::DatabaseUnavailable
+            | Self::TimedOut
+            | Self::ResourceLocked
+            | Self::RateLimited(_)
+            | Self::Busy
+            | Self::DatabaseBusy
+            | Self::Contention
+            | Self::Overloaded => true,
+            Self::Unauthorized
+            | Self::InvalidToken(_)
+            | Self::InsufficientScope(_)
+            | Self::Forbidden(_)
+            | Self::NotFound(_)
+            | Self::NothingToRevoke
+            | Self::NotFoundOrExpired
+            | Self::InvalidParameters(_)
+            | Self::Rejected(_)
+            | Self::InvalidAttributes(_)
+            | Self::PickFailed { .. }
+            | Self::InvalidScimRequest { .. }
+            | Self::Conflict(_)
+            | Self::BySetting { .. }
+            | Self::PreconditionFailed
+            | Self::TooLarge
+            | Self::FileTooLarge(_)
+            | Self::Unprocessable(_)
+            | Self::NotAllowed(_)
+            | Self::NotAcceptable(_)
+            | Self::NotModified => false,
+        }
+    }
 }
 
 /// Returns the fault of the machine that an error of Git reports.
@@ -334,5 +377,50 @@ fn fault_of_git(error: &git::Error) -> Option<Fault> {
         git::SystemFault::ReadOnlyDisk => Some(Fault::ReadOnlyDisk),
         git::SystemFault::FailedDisk => Some(Fault::FailedDisk),
         git::SystemFault::TooManyFiles => Some(Fault::TooManyFiles),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_other_requests_cause_can_succeed_later() {
+        for error in [
+            Error::ResourceLocked,
+            Error::RateLimited(1),
+            Error::RateLimited(1).because_of("git_processor_seconds_per_client"),
+            Error::TimedOut,
+            Error::Busy,
+            Error::DatabaseBusy,
+            Error::Contention,
+            Error::Overloaded,
+            Error::StorageFull,
+            Error::StorageReadOnly,
+            Error::StorageFailed,
+            Error::TooManyFiles,
+            Error::DatabaseUnavailable,
+            Error::Internal("fault".into()),
+        ] {
+            assert!(error.can_succeed_later(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn refused_requests_cannot_succeed_later() {
+        for error in [
+            Error::Unauthorized,
+            Error::forbidden(),
+            Error::forbidden().because_of("setting"),
+            Error::not_found("Project"),
+            Error::NotAllowed(None),
+            Error::NotAcceptable("Branch cannot be merged".into()),
+            Error::Conflict("SHA does not match".into()),
+            Error::Rejected("The push rule refuses the commit".into()),
+            Error::attribute("base", "is invalid"),
+            Error::Unprocessable("The file is invalid".into()),
+        ] {
+            assert!(!error.can_succeed_later(), "{error:?}");
+        }
     }
 }

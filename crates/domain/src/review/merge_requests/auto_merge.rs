@@ -222,11 +222,12 @@ pub(crate) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, targe
 }
 
 /// Merges a waiting merge request if the newest pipeline of its head has succeeded and its status checks have passed,
-/// with the permissions of the user who enabled it. If the merge is not possible, the waiting is canceled and a note
-/// states the reason. The operation is idempotent.
+/// with the permissions of the user who enabled it. If the merge is refused, the waiting is canceled and a note states
+/// the reason. The operation is idempotent.
 ///
 /// # Errors
-/// Returns an error for internal failures; the merge request then still waits.
+/// Returns the errors of [`Error::can_succeed_later`], for example if the repository is locked or concurrent pushes win
+/// repeatedly. The merge request then still waits.
 pub async fn run_auto_merge(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
     let merge_request = merge_requests::Entity::find_by_id(id).one(db).await?;
@@ -247,7 +248,7 @@ pub async fn run_auto_merge(backend: &Backend, id: i64) -> Result<()> {
     }
     match merge(backend, &merge_request).await {
         Ok(()) => Ok(()),
-        Err(error) if error.is_of_server() => Err(error),
+        Err(error) if error.can_succeed_later() => Err(error),
         Err(error) => abort(backend, &merge_request, &(backend.stored_reason)(&error)).await,
     }
 }

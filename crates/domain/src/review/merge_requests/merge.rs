@@ -72,7 +72,7 @@ impl WaitingMerge {
 /// target branch. Returns `NotAllowed` if it is not open, is a draft, lacks approvals, has status checks that have not
 /// passed, or does not meet the other requirements of the project. Returns `NotAcceptable` if it has conflicts, has no
 /// commits to merge, or needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent
-/// pushes win repeatedly.
+/// pushes win repeatedly. An automatic merge returns `Contention` instead if concurrent pushes win.
 pub async fn accept(
     backend: &Backend,
     access: &ProjectAccess,
@@ -119,6 +119,8 @@ pub async fn accept(
                 // The new target can name other code owners.
                 policy = approval_policy::load(backend, access, &merge_request).await?;
             }
+            // A job tries again later.
+            Err(MergeError::TargetChanged) if params.waited_for.is_some() => return Err(Error::Contention),
             Err(MergeError::TargetChanged) => return Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
             Err(MergeError::Other(error)) => return Err(error),
             Ok(()) => break,
