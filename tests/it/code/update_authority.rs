@@ -22,7 +22,7 @@ pub struct Sample<'a> {
     server: &'a TestServer,
     pub project: Project<'a>,
     pub dev: TestUser,
-    merge_request: i64,
+    pub merge_request: i64,
 }
 
 /// A request that waits for the lock of the repository.
@@ -65,12 +65,14 @@ impl<'a> Sample<'a> {
         WaitingRequest { lock, response }
     }
 
-    async fn lock(&self) -> WriteGuard {
+    /// Locks the repository.
+    pub async fn lock(&self) -> WriteGuard {
         let repository = self.server.backend.repositories.repository(&RepositoryId::of_project(self.project.id));
         repository.write_lock().await.expect("the lock")
     }
 
-    async fn wait_for_intent(&self) {
+    /// Waits until a ref update is about to lock the repository.
+    pub async fn wait_for_intent(&self) {
         self.wait_for_pending(1).await;
     }
 

@@ -3,6 +3,7 @@
 mod auto_merge;
 mod conditions;
 mod detailed_status;
+mod late_changes;
 mod merge_ref;
 mod methods;
 mod pipelines;

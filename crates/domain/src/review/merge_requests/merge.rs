@@ -1,7 +1,10 @@
 //! Merges a merge request (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
 use git::{MergeMethod, MergeOptions, PreparedMerge, Repository, Signature, SquashCommit};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, IntoActiveModel,
+    QueryFilter,
+};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{merge_request_versions, now, projects};
 
@@ -72,7 +75,8 @@ impl WaitingMerge {
 /// target branch. Returns `NotAllowed` if it is not open, is a draft, lacks approvals, has status checks that have not
 /// passed, or does not meet the other requirements of the project. Returns `NotAcceptable` if it has conflicts, has no
 /// commits to merge, or needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent
-/// pushes win repeatedly. An automatic merge returns `Contention` instead if concurrent pushes win.
+/// pushes win repeatedly. An automatic merge returns `Contention` if concurrent pushes win, or if its pipeline or status
+/// checks do not permit the merge any more.
 pub async fn accept(
     backend: &Backend,
     access: &ProjectAccess,
@@ -95,8 +99,9 @@ pub async fn accept(
     let have_checks_passed = checks::allow_merge(backend, db, &access.project, &merge_request).await?;
     let awaits_checks = !have_checks_passed && is_ready;
     let waits = params.merge_when_pipeline_succeeds && (awaits_pipeline || awaits_checks);
-    if !have_checks_passed && !waits {
-        return Err(not_allowed());
+    let waits_longer = params.waited_for.is_some() && !is_ready;
+    if waits_longer || (!have_checks_passed && !waits) {
+        return Err(not_met(&params));
     }
     let mut policy = approval_policy::load(backend, access, &merge_request).await?;
     check_requirements(backend, access, &merge_request, &policy, waits || has_succeeded).await?;
@@ -148,6 +153,15 @@ pub(super) fn not_allowed() -> Error {
     Error::NotAllowed(None)
 }
 
+/// Error for a pipeline or status check that does not permit the merge. A job that carries out an automatic merge tries
+/// again, and finds that the merge request still waits.
+fn not_met(params: &MergeParams) -> Error {
+    match params.waited_for {
+        Some(_) => Error::Contention,
+        None => not_allowed(),
+    }
+}
+
 /// Error for a caller who saw another head.
 pub(crate) fn head_mismatch(merge_request: &Model) -> Error {
     let text = format!(
@@ -194,6 +208,35 @@ async fn check_requirements(
         return Err(not_allowed());
     }
     Ok(())
+}
+
+/// Checks the requirements again that other requests may have changed since [`check_requirements`]: the settings of the
+/// project, the pipeline, the discussions and the status checks. A change that is committed later does not affect the
+/// merge.
+async fn check_current_requirements(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    merge_request: &Model,
+    params: &MergeParams,
+) -> Result<()> {
+    let target = projects::not_deleted().filter(projects::Column::Id.eq(merge_request.target_project_id));
+    let target = target.one(transaction).await?;
+    let target = target.ok_or_else(|| Error::not_found("Project"))?;
+    if target.only_allow_merge_if_pipeline_succeeds || params.waited_for.is_some() {
+        let pipeline = head_pipeline::find(transaction, merge_request).await?;
+        if !head_pipeline::is_ready(&target, pipeline.as_ref()) {
+            return Err(not_met(params));
+        }
+    }
+    if target.only_allow_merge_if_all_discussions_are_resolved
+        && row::has_unresolved_discussions(transaction, merge_request).await?
+    {
+        return Err(not_allowed());
+    }
+    match checks::allow_merge(backend, transaction, &target, merge_request).await? {
+        true => Ok(()),
+        false => Err(not_met(params)),
+    }
 }
 
 /// Checks that a merge request has the approvals that its rules require.
@@ -383,10 +426,7 @@ async fn save_plan(
             }
             // Approvals are given and revoked under the same lock.
             check_approved(backend, transaction, access, &locked, policy).await?;
-            // Statuses of checks are stored under the same lock as well.
-            if !checks::allow_merge(backend, transaction, &access.project, &locked).await? {
-                return Err(not_allowed());
-            }
+            check_current_requirements(backend, transaction, &locked, params).await?;
             let plan = MergePlan {
                 approved: auto_merge::approved_merge(&locked),
                 ..plan
