@@ -3,7 +3,9 @@
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, JoinType, Query, SelectStatement, SubQueryStatement};
-use sea_orm::{Condition, FromQueryResult, IdenStatic, Iterable, QueryOrder, QueryResult, QuerySelect};
+use sea_orm::{
+    Condition, FromQueryResult, IdenStatic, Iterable, QueryOrder, QueryResult, QuerySelect, SelectExt,
+};
 
 use super::projects;
 
@@ -170,6 +172,22 @@ pub struct BranchOrTag<'a> {
     pub name: &'a str,
     /// Whether it is a tag.
     pub tag: bool,
+}
+
+/// Returns whether a schedule has created a pipeline for a scheduled time.
+///
+/// # Errors
+/// Any database error.
+pub async fn exists_for_run(
+    db: &impl ConnectionTrait,
+    schedule_id: i64,
+    scheduled_for: DateTime<Utc>,
+) -> Result<bool, DbErr> {
+    Entity::find()
+        .filter(Column::ScheduleId.eq(schedule_id))
+        .filter(Column::ScheduledFor.eq(scheduled_for))
+        .exists(db)
+        .await
 }
 
 /// Returns the newest pipeline of a commit in a project, of one branch or tag if given.

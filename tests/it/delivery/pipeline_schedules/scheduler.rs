@@ -52,6 +52,22 @@ async fn time_from_before_clock_was_set_back_is_corrected(server: TestServer) {
     assert_eq!(root.get(&one).await.expect(200).json()["next_run_at"], before["next_run_at"]);
 }
 
+async fn run_whose_time_is_repeated_after_clock_was_set_back_is_skipped(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "repeated", Visibility::Private).await;
+    let project_path = format!("/projects/{}", project.id);
+    let number = schedule(&root, &project_path).await;
+    let one = format!("{project_path}/pipeline_schedules/{number}");
+    let before = root.get(&one).await.expect(200).json();
+    let instant = minutes_ago(3);
+    for _ in 0..2 {
+        due_since(&server, number, instant).await;
+        run_due(&server.backend, number).await.expect("a run");
+        assert_eq!(all_pipelines(&server).await.len(), 1);
+        assert_eq!(root.get(&one).await.expect(200).json()["next_run_at"], before["next_run_at"]);
+    }
+}
+
 async fn due_schedule_creates_one_pipeline_with_its_variables(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "due", Visibility::Private).await;
@@ -314,6 +330,7 @@ async fn update_and_delete_of_due_schedule_prevent_its_run(server: TestServer) {
 
 on_every_database![
     time_from_before_clock_was_set_back_is_corrected,
+    run_whose_time_is_repeated_after_clock_was_set_back_is_skipped,
     due_schedule_creates_one_pipeline_with_its_variables,
     concurrent_runs_of_due_schedule_create_one_pipeline,
     play_creates_pipeline_of_caller_and_preserves_next_run,

@@ -14,7 +14,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel, QuerySelect,
 };
 use storage::entities::pipeline_schedules::{self, Entity, Model};
-use storage::entities::pipelines::PipelineSource;
+use storage::entities::pipelines::{PipelineSource, exists_for_run};
 use storage::entities::users::{self, UserState};
 use storage::entities::{now, projects};
 use storage::jobs::{self, Job, JobFailure};
@@ -124,8 +124,13 @@ async fn finish(
                 (DueAction::Run(..), Some(next)) => row.next_run_at = Set(next),
             }
             let locked = row.update(transaction).await?;
-            if let Some(new) = new.filter(|_| locked.active) {
-                pipelines::insert(backend, transaction, new).await?;
+            let Some(new) = new.filter(|_| locked.active) else {
+                return Ok(());
+            };
+            // After the clock was set back, the schedule is due again at times at which it has run.
+            match exists_for_run(transaction, id, schedule.next_run_at).await? {
+                true => tracing::info!(schedule = id, "skipped a repeated run of a pipeline schedule"),
+                false => drop(pipelines::insert(backend, transaction, new).await?),
             }
             Ok(())
         })
