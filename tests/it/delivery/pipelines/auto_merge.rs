@@ -1,5 +1,6 @@
 //! Merge requests and the pipelines of their heads.
 
+use domain::kernel::error::Error;
 use domain::review::merge_requests::run_auto_merge;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
@@ -306,6 +307,60 @@ async fn canceled_auto_merge_leaves_no_messages(server: TestServer) {
     assert!(fixture.project.git(&["log", "--format=%s", "-1", "main"]).starts_with("Merge branch"));
 }
 
+async fn canceled_auto_merge_does_not_determine_deletion_of_source_branch(server: TestServer) {
+    let waiting = json!({ "merge_when_pipeline_succeeds": true });
+    let removing = json!({ "merge_when_pipeline_succeeds": true, "should_remove_source_branch": true });
+    // `remove_source_branch` of the merge request remains.
+    for (name, remove) in [("kept", Value::Null), ("removed", json!(true))] {
+        let fixture = Fixture::new(&server, name, true).await;
+        fixture.merge(removing.clone()).await.expect(200);
+        if !remove.is_null() {
+            fixture.root.put(&fixture.path, json!({ "remove_source_branch": remove })).await.expect(200);
+        }
+        fixture
+            .root
+            .post(&format!("{}/cancel_merge_when_pipeline_succeeds", fixture.path), json!({}))
+            .await
+            .expect(201);
+        fixture.merge(removing.clone()).await.expect(200);
+        let replaced = fixture.merge(waiting.clone()).await.expect(200).json();
+        assert_eq!(
+            (&replaced["should_remove_source_branch"], &replaced["force_remove_source_branch"]),
+            (&Value::Null, &remove),
+            "{name}"
+        );
+        fixture.report("success").await;
+        server.finish_jobs().await;
+        assert_eq!(fixture.read().await["state"], "merged", "{name}");
+        let branches = fixture.project.references("refs/heads/feature");
+        assert_eq!(branches.is_empty(), !remove.is_null(), "{name}: {branches:?}");
+    }
+}
+
+async fn auto_merge_remains_if_the_target_branch_is_locked(server: TestServer) {
+    let fixture = Fixture::new(&server, "locked", true).await;
+    fixture.merge(json!({ "merge_when_pipeline_succeeds": true })).await.expect(200);
+    fixture.report("success").await;
+    let stored = merge_requests::Entity::find().one(server.backend.database.read()).await;
+    let id = stored.expect("a query").expect("a merge request").id;
+    let lock = fixture.project.directory.join("refs/heads/main.lock");
+    std::fs::create_dir_all(lock.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&lock, "").expect("a lock file");
+    let error = run_auto_merge(&server.backend, id).await.expect_err("a locked branch");
+    assert!(matches!(error, Error::ResourceLocked), "{error:?}");
+    // A merge that fails does not store its parameters.
+    fixture.merge(json!({ "should_remove_source_branch": true })).await.expect(409);
+    let read = fixture.read().await;
+    assert_eq!(
+        [&read["state"], &read["merge_when_pipeline_succeeds"], &read["merge_error"]],
+        [&json!("opened"), &json!(true), &Value::Null]
+    );
+    assert_eq!(read["should_remove_source_branch"], Value::Null);
+    std::fs::remove_file(&lock).expect("a lock file");
+    server.finish_jobs().await;
+    assert_eq!(fixture.read().await["state"], "merged");
+}
+
 async fn auto_merge_merges_at_once_after_success_and_waits_while_running(server: TestServer) {
     let body = json!({ "merge_when_pipeline_succeeds": true });
     let fixture = Fixture::new(&server, "done", true).await;
@@ -480,6 +535,8 @@ on_every_database![
     status_of_tag_does_not_count_for_branch_of_same_name,
     auto_merge_uses_messages_of_the_request,
     canceled_auto_merge_leaves_no_messages,
+    canceled_auto_merge_does_not_determine_deletion_of_source_branch,
+    auto_merge_remains_if_the_target_branch_is_locked,
     auto_merge_merges_at_once_after_success_and_waits_while_running,
     auto_merge_is_aborted_with_error_if_the_merge_is_refused,
     auto_merge_set_during_pipeline_success_is_not_lost,

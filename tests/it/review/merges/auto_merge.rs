@@ -18,13 +18,17 @@ async fn merge_when_pipeline_succeeds_is_set_and_canceled(server: TestServer) {
     let developer = fixture.project.member("dev", AccessLevel::Developer).await;
     developer.post(&cancel, json!({})).await.expect(401);
     let canceled = fixture.root.post(&cancel, json!({})).await.expect(201).json();
-    assert_eq!(canceled["merge_when_pipeline_succeeds"], false);
+    assert_eq!(
+        (&canceled["merge_when_pipeline_succeeds"], &canceled["should_remove_source_branch"]),
+        (&json!(false), &Value::Null)
+    );
     // New commits cancel it as well.
     fixture.merge(1, body).await.expect(200);
     let body = json!({"branch": "feature/x", "content": "1", "commit_message": "More"});
     fixture.root.post(&fixture.project.url("/files/more"), body).await.expect(201);
     let updated = fixture.read(1).await;
     assert_eq!((&updated["merge_when_pipeline_succeeds"], &updated["merge_commit_sha"]), (&json!(false), &Value::Null));
+    assert_eq!(updated["should_remove_source_branch"], Value::Null);
     let notes = fixture.notes(1).await;
     assert!(notes[0].starts_with("enabled an automatic merge when the pipeline for "), "{notes:?}");
     assert_eq!((notes[1].as_str(), notes.len()), ("canceled the automatic merge", 5));

@@ -110,9 +110,7 @@ pub(super) async fn enable(
             if let Some(squash) = params.squash {
                 row.squash = Set(squash);
             }
-            if let Some(remove) = params.should_remove_source_branch {
-                row.should_remove_source_branch = Set(Some(remove));
-            }
+            row.should_remove_source_branch = Set(params.should_remove_source_branch);
             if !row_changes::is_changed(&row, &before) {
                 return Ok(before);
             }
@@ -313,12 +311,14 @@ async fn abort(backend: &Backend, merge_request: &Model, reason: &str) -> Result
         .await
 }
 
-/// Removes the automatic merge and its parameters from a row.
+/// Removes the automatic merge and its parameters from a row. `remove_source_branch` of the merge request remains, which
+/// is another column.
 pub(super) fn clear(row: &mut merge_requests::ActiveModel) {
     row.merge_when_pipeline_succeeds = Set(false);
     row.merge_user_id = Set(None);
     row.merge_commit_message = Set(None);
     row.squash_commit_message = Set(None);
+    row.should_remove_source_branch = Set(None);
 }
 
 /// Returns the text of the system note about a change that cancels the automatic merge.

@@ -304,7 +304,7 @@ async fn merge(
             }),
             approved: None,
         };
-        save_plan(
+        let former_removal = save_plan(
             &backend_,
             &access_,
             (&merge_request, &policy),
@@ -317,7 +317,7 @@ async fn merge(
             // The lock is returned as well, and released when everything is recorded.
             Ok(guard) => Ok((Ok(guard), vec![RefChange::branch(&branch, Some(old), Some(new))])),
             Err(error) => {
-                delete_plan(&backend_, &merge_request).await?;
+                delete_plan(&backend_, &merge_request, &params, former_removal).await?;
                 match error {
                     git::Error::StaleReference => Ok((Err(()), Vec::new())),
                     error => Err(error.into()),
@@ -400,7 +400,8 @@ async fn squash(
     }))
 }
 
-/// Records the plan of the merge, if nothing has changed since the permission check.
+/// Records the plan of the merge, if nothing has changed since the permission check. Returns the former value of
+/// `should_remove_source_branch`.
 async fn save_plan(
     backend: &Backend,
     access: &ProjectAccess,
@@ -408,7 +409,7 @@ async fn save_plan(
     plan: MergePlan,
     (base, start): (git::Oid, git::Oid),
     params: &MergeParams,
-) -> Result<()> {
+) -> Result<Option<bool>> {
     backend
         .database
         .transaction(async |transaction| {
@@ -431,6 +432,7 @@ async fn save_plan(
                 approved: auto_merge::approved_merge(&locked),
                 ..plan
             };
+            let former_removal = locked.should_remove_source_branch;
             let mut row = locked.into_active_model();
             row.merge_params = Set(Some(serde_json::to_string(&plan).map_err(Error::internal)?));
             row.base_sha = Set(base.to_string());
@@ -444,22 +446,32 @@ async fn save_plan(
             let planned = row.update(transaction).await?;
             let commits = (planned.base_sha.as_str(), planned.start_sha.as_str());
             merge_request_versions::update_newest(transaction, planned.id, commits).await?;
-            Ok(())
+            Ok(former_removal)
         })
         .await
 }
 
-/// Deletes the recorded plan of a failed merge. An automatic merge still waits.
-async fn delete_plan(backend: &Backend, merge_request: &Model) -> Result<()> {
+/// Deletes the recorded plan of a failed merge, and restores `should_remove_source_branch`. An automatic merge still waits.
+async fn delete_plan(
+    backend: &Backend,
+    merge_request: &Model,
+    params: &MergeParams,
+    former_removal: Option<bool>,
+) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
             let Some(locked) = merge_requests::lock(transaction, merge_request.id).await? else {
                 return Ok(());
             };
-            let params = auto_merge::params_without_plan(&locked)?;
+            let waiting = auto_merge::params_without_plan(&locked)?;
+            let removal = params.should_remove_source_branch;
+            let is_of_plan = removal.is_some() && locked.should_remove_source_branch == removal;
             let mut row = locked.into_active_model();
-            row.merge_params = Set(params);
+            row.merge_params = Set(waiting);
+            if is_of_plan {
+                row.should_remove_source_branch = Set(former_removal);
+            }
             row.update(transaction).await?;
             Ok(())
         })
