@@ -1,4 +1,4 @@
-//! Requirements that change while a merge waits for the lock of the repository.
+//! Requirements that change while a merge or a rebase waits for the lock of the repository.
 
 use domain::review::merge_requests::run_auto_merge;
 use reqwest::Method;
@@ -10,6 +10,8 @@ use storage::entities::notes::{self, NoteKind};
 
 use crate::code::update_authority::Sample;
 use crate::delivery::commit_statuses::report;
+use crate::review::merge_requests::propose;
+use crate::support::code::{NewCommit, file};
 use crate::support::{TestServer, on_every_database};
 
 async fn merge_is_refused_if_a_requirement_changes_while_it_waits(server: TestServer) {
@@ -83,7 +85,34 @@ async fn automatic_merge_waits_if_its_pipeline_runs_again_meanwhile(server: Test
     assert_eq!(root.get(&path).await.expect(200).json()["state"], "merged");
 }
 
+async fn rebase_of_merge_request_that_is_deleted_or_closed_while_it_waits_changes_no_row(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let root = server.root();
+    let rebase = |path: &str| format!("{path}/rebase");
+    let all = format!("/projects/{}/merge_requests", sample.project.id);
+    sample.project.import(&NewCommit {
+        branch: "clash",
+        from: Some("main~1"),
+        changes: file("README.md", "Goodbye\n"),
+        ..NewCommit::default()
+    });
+    let closed = format!("{all}/{}", propose(&root, sample.project.id, "clash", "target", json!({})).await);
+    server.finish_jobs().await;
+    let waiting = sample.begin(&root, Method::PUT, &rebase(&closed), json!({})).await;
+    root.put(&closed, json!({"state_event": "close"})).await.expect(200);
+    let failed = waiting.finish().await.expect(202).json();
+    assert!(failed["merge_error"].is_string(), "{failed}");
+    assert_eq!(root.get(&closed).await.expect(200).json()["merge_error"], Value::Null);
+    let deleted = format!("{all}/{}", sample.merge_request);
+    let waiting = sample.begin(&root, Method::PUT, &rebase(&deleted), json!({})).await;
+    let iid = merge_requests::Column::Iid.eq(sample.merge_request);
+    let rows = merge_requests::Entity::delete_many().filter(iid);
+    rows.exec(server.backend.database.write()).await.expect("a deletion");
+    waiting.finish().await.expect(404);
+}
+
 on_every_database![
     merge_is_refused_if_a_requirement_changes_while_it_waits,
     automatic_merge_waits_if_its_pipeline_runs_again_meanwhile,
+    rebase_of_merge_request_that_is_deleted_or_closed_while_it_waits_changes_no_row,
 ];

@@ -311,8 +311,8 @@ async fn abort(backend: &Backend, merge_request: &Model, reason: &str) -> Result
         .await
 }
 
-/// Removes the automatic merge and its parameters from a row. `remove_source_branch` of the merge request remains, which
-/// is another column.
+/// Removes the automatic merge and its parameters from a row. `force_remove_source_branch` remains: it is an attribute
+/// of the merge request.
 pub(super) fn clear(row: &mut merge_requests::ActiveModel) {
     row.merge_when_pipeline_succeeds = Set(false);
     row.merge_user_id = Set(None);

@@ -75,8 +75,8 @@ impl WaitingMerge {
 /// target branch. Returns `NotAllowed` if it is not open, is a draft, lacks approvals, has status checks that have not
 /// passed, or does not meet the other requirements of the project. Returns `NotAcceptable` if it has conflicts, has no
 /// commits to merge, or needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent
-/// pushes win repeatedly. An automatic merge returns `Contention` if concurrent pushes win, or if its pipeline or status
-/// checks do not permit the merge any more.
+/// pushes win repeatedly. An automatic merge returns `Contention` if concurrent pushes win, or if its pipeline or
+/// status checks do not permit the merge any more.
 pub async fn accept(
     backend: &Backend,
     access: &ProjectAccess,
@@ -451,7 +451,8 @@ async fn save_plan(
         .await
 }
 
-/// Deletes the recorded plan of a failed merge, and restores `should_remove_source_branch`. An automatic merge still waits.
+/// Deletes the recorded plan of a failed merge, and restores `should_remove_source_branch`. An automatic merge still
+/// waits.
 async fn delete_plan(
     backend: &Backend,
     merge_request: &Model,

@@ -1,8 +1,8 @@
 //! Rebases a merge request onto its target branch.
 
 use git::{PreparedMove, Signature};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set};
-use storage::entities::merge_requests::{self, MergeRequestState};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::now;
 
 use super::find;
@@ -24,7 +24,7 @@ const REBASE_FAILED: &str = "Rebase failed: Rebase locally, resolve all conflict
 /// rebase, which is also stored in the merge request.
 ///
 /// # Errors
-/// Returns `NotFound` if the merge request is not visible, and `Forbidden` if the caller cannot force-push to
+/// Returns `NotFound` if the merge request is not visible or is deleted meanwhile, and `Forbidden` if the caller cannot force-push to
 /// the source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a concurrent
 /// push wins.
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
@@ -70,13 +70,30 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     };
     let mover = commit::ref_update(&source);
     let (_guard, failure) = prepare_and_update_refs(backend, mover, authority, prepare, publish).await?;
-    let row = merge_requests::ActiveModel {
-        id: Set(merge_request.id),
-        merge_error: Set(failure.map(str::to_owned)),
-        ..Default::default()
-    };
-    row.update(backend.database.write()).await?;
+    save_failure(backend, &merge_request, failure).await?;
     Ok(failure)
+}
+
+/// Stores the failure of a rebase, or removes an earlier one. A merge request that is no longer open, or has another head
+/// meanwhile, does not change: a successful rebase has updated it already.
+async fn save_failure(backend: &Backend, merge_request: &Model, failure: Option<&str>) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let locked = merge_requests::lock(transaction, merge_request.id).await?;
+            let locked = locked.ok_or_else(|| Error::not_found("MergeRequest"))?;
+            if locked.state != MergeRequestState::Opened
+                || locked.head_sha != merge_request.head_sha
+                || locked.merge_error.as_deref() == failure
+            {
+                return Ok(());
+            }
+            let mut row = locked.into_active_model();
+            row.merge_error = Set(failure.map(str::to_owned));
+            row.update(transaction).await?;
+            Ok(())
+        })
+        .await
 }
 
 fn cannot_push() -> Error {
