@@ -5,6 +5,7 @@ use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::kernel::page::PageRequest;
 use domain::lifecycle::deletion::projects::delete_permanently;
+use domain::review::jobs::post_merge::PostMerge;
 use domain::review::merge_requests::{self, MergeRequestUpdate, closing_issues};
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
@@ -353,6 +354,27 @@ async fn merge_does_not_read_descriptions_of_closed_issues(server: TestServer) {
     }
 }
 
+async fn repeated_job_after_a_merge_does_not_close_reopened_issues(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "repeated").await;
+    let id = project.id;
+    open(&root, id, json!({"title": "one"})).await;
+    let iid = propose(&root, id, "feature/x", "main", json!({"description": "Closes #1"})).await;
+    let merge = format!("/projects/{id}/merge_requests/{iid}/merge");
+    let merged = root.put(&merge, json!({})).await.expect(200).json();
+    server.finish_jobs().await;
+    let issue = format!("/projects/{id}/issues/1");
+    assert_eq!(root.get(&issue).await.expect(200).json()["state"], "closed");
+    root.put(&issue, json!({"state_event": "reopen"})).await.expect(200);
+    let merge_request_id = merged["id"].as_i64().expect("an ID");
+    let job = PostMerge { merge_request_id, user_id: Some(1), remove_source_branch: false };
+    assert!(merge_requests::run_post_merge(server.backend.clone(), job).await.is_ok());
+    assert_eq!(root.get(&issue).await.expect(200).json()["state"], "opened");
+    let bodies = root.get(&format!("{issue}/notes")).await.expect(200).pluck("body");
+    let closing = format!("closed via merge request !{iid}");
+    assert_eq!(bodies.iter().filter(|body| **body == closing).count(), 1, "{bodies:?}");
+}
+
 on_every_database![
     closes_issues_lists_issues_from_description_and_commits,
     closes_issues_excludes_invisible_issues_and_respects_autoclose,
@@ -363,4 +385,5 @@ on_every_database![
     closed_via_note_references_the_merge_request_from_the_issue,
     update_merge_request_with_current_values_changes_nothing,
     merge_does_not_read_descriptions_of_closed_issues,
+    repeated_job_after_a_merge_does_not_close_reopened_issues,
 ];

@@ -22,8 +22,8 @@ pub use metadata::IssueMetadata;
 pub use row::{IssueDetail, get, get_by_id};
 pub(crate) use row::{decorate, with_associations};
 pub use statistics::{StateCounts, count_by_state};
-pub(crate) use update::close_by_reference;
 pub use update::{Closer, IssueUpdate, update};
+pub(crate) use update::{close_by_reference, closed_by_merge_request};
 
 use storage::entities::issues;
 

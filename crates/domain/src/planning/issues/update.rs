@@ -1,7 +1,12 @@
 //! Updates issues.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
+    QueryFilter, QuerySelect,
+};
 use storage::entities::issues::{IssueKey, IssueState};
 use storage::entities::{issues, notes, now, row_changes};
 
@@ -209,6 +214,28 @@ pub(crate) async fn close_by_reference(
     };
     let path = urls::project_path(&from.namespace, &from.project);
     close(backend, &access, issue.iid, cause(&path)).await
+}
+
+/// Returns the IDs of the issues that a merge request has closed, also if they were reopened since then.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn closed_by_merge_request(
+    db: &impl ConnectionTrait,
+    merge_request_id: i64,
+) -> Result<HashSet<i64>> {
+    let closed: Vec<i64> = notes::Entity::find()
+        .select_only()
+        .column(notes::Column::IssueId)
+        .filter(notes::Column::ReferencedMergeRequestId.eq(merge_request_id))
+        .filter(notes::Column::IssueId.is_not_null())
+        .filter(notes::Column::System.eq(true))
+        // As the note of `ClosedBy`. Notes about mentions have the same references.
+        .filter(notes::Column::Body.starts_with("closed via "))
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(closed.into_iter().collect())
 }
 
 async fn close(backend: &Backend, access: &ProjectAccess, iid: i64, cause: ClosedBy) -> Result<()> {

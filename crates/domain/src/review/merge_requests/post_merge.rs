@@ -132,7 +132,12 @@ async fn close_issues(backend: &Backend, caller: &Caller, merge_request: &Model)
     let Some(target) = target.filter(closes_issues) else {
         return Ok(());
     };
-    for issue in closing_merge_requests::closed_by(backend.database.read(), merge_request.id).await? {
+    let db = backend.database.read();
+    // An earlier attempt of the job has closed these. They may have been reopened since then.
+    let closed = issues::closed_by_merge_request(db, merge_request.id).await?;
+    let mut closing = closing_merge_requests::closed_by(db, merge_request.id).await?;
+    closing.retain(|issue| !closed.contains(&issue.id));
+    for issue in closing {
         let reference = |path: &str| format!("merge request {path}!{}", merge_request.iid);
         issues::close_by_reference(
             backend,
