@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use storage::entities::AccessLevel;
 
 use super::Fixture;
+use crate::delivery::commit_statuses::report;
+use crate::delivery::pipelines::pipeline;
 use crate::support::{TestServer, on_every_database};
 
 async fn merge_when_pipeline_succeeds_is_set_and_canceled(server: TestServer) {
@@ -63,8 +65,47 @@ async fn merge_when_pipeline_succeeds_merges_at_once_without_requirement(server:
         .expect(404);
 }
 
+async fn automatic_merge_continues_after_its_newest_pipeline_is_deleted(server: TestServer) {
+    let fixture = Fixture::new(&server, "deleted").await;
+    fixture.set(json!({"only_allow_merge_if_pipeline_succeeds": true})).await;
+    let head = fixture.project.id("feature/x");
+    let success = json!({"state": "success", "ref": "feature/x"});
+    report(&fixture.root, fixture.project.id, &head, success).await;
+    let newest = pipeline(&fixture.root, fixture.project.id, "feature/x").await;
+    fixture.merge(1, json!({"merge_when_pipeline_succeeds": true})).await.expect(200);
+    server.finish_jobs().await;
+    assert_eq!(fixture.read(1).await["state"], "opened");
+    fixture.root.delete(&fixture.url(&format!("/pipelines/{newest}"))).await.expect(204);
+    server.finish_jobs().await;
+    assert_eq!(fixture.read(1).await["state"], "merged");
+}
+
+async fn automatic_merge_continues_after_a_requirement_is_removed(server: TestServer) {
+    for (name, status, change) in [
+        ("optional", None, json!({"only_allow_merge_if_pipeline_succeeds": false})),
+        ("skipped", Some("skipped"), json!({"allow_merge_on_skipped_pipeline": true})),
+    ] {
+        let fixture = Fixture::new(&server, name).await;
+        fixture.set(json!({"only_allow_merge_if_pipeline_succeeds": true})).await;
+        if let Some(status) = status {
+            let head = fixture.project.id("feature/x");
+            let body = json!({"state": status, "ref": "feature/x"});
+            report(&fixture.root, fixture.project.id, &head, body).await;
+        }
+        fixture.merge(1, json!({"merge_when_pipeline_succeeds": true})).await.expect(200);
+        fixture.set(json!({"description": "Other settings change nothing."})).await;
+        server.finish_jobs().await;
+        assert_eq!(fixture.read(1).await["state"], "opened", "{name}");
+        fixture.set(change).await;
+        server.finish_jobs().await;
+        assert_eq!(fixture.read(1).await["state"], "merged", "{name}");
+    }
+}
+
 on_every_database![
     merge_when_pipeline_succeeds_is_set_and_canceled,
     auto_merge_is_alias_of_merge_when_pipeline_succeeds,
     merge_when_pipeline_succeeds_merges_at_once_without_requirement,
+    automatic_merge_continues_after_its_newest_pipeline_is_deleted,
+    automatic_merge_continues_after_a_requirement_is_removed,
 ];

@@ -93,6 +93,18 @@ async fn automatic_merge_waits_for_the_last_check(server: TestServer) {
     assert_eq!(fixture.read().await["state"], "merged");
 }
 
+async fn automatic_merge_continues_after_checks_are_not_required_any_more(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    fixture.check_at("Check", "https://checks.example.com/").await;
+    fixture.require().await;
+    let set = fixture.merge(json!({ "merge_when_pipeline_succeeds": true })).await.expect(200).json();
+    assert_eq!(waiting(&set), (&json!("opened"), &json!(true)));
+    let change = json!({ "only_allow_merge_if_all_status_checks_passed": false });
+    fixture.root.put(&fixture.url(""), change).await.expect(200);
+    server.finish_jobs().await;
+    assert_eq!(fixture.read().await["state"], "merged");
+}
+
 /// Lets the check pass and the pipeline succeed in one of both orders, and expects the merge after the second.
 async fn merges_after_pipeline_and_check(server: &TestServer, order: [&str; 2]) {
     let fixture = Fixture::new(server).await;
@@ -175,6 +187,7 @@ on_every_database![
     only_checks_of_the_target_branch_are_required,
     status_names_missing_approvals_first_and_discussions_after_checks,
     automatic_merge_waits_for_the_last_check,
+    automatic_merge_continues_after_checks_are_not_required_any_more,
     automatic_merge_waits_for_a_check_after_the_pipeline,
     automatic_merge_waits_for_the_pipeline_after_a_check,
     automatic_merge_continues_after_its_last_check_is_removed,

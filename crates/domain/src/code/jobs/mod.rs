@@ -1,5 +1,6 @@
 //! Background jobs of this area.
 
+pub mod auto_merge;
 pub mod create_repository;
 pub mod delete_merged_branches;
 pub mod maintain_repository;

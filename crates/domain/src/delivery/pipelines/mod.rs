@@ -143,7 +143,7 @@ pub async fn delete(
             let pipeline = lock(transaction, project_id, id).await?;
             preconditions::check_unmodified_since(unmodified_since, pipeline.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
-            Ok(())
+            status::enqueue_waiting_merges(transaction, &pipeline).await
         })
         .await
 }

@@ -1,17 +1,15 @@
 //! Derives the status of a pipeline from its jobs, and triggers the effects of a change.
 
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, IntoActiveModel,
 };
 use storage::entities::pipelines::{Model, PipelineStatus};
 use storage::entities::{ci_jobs, merge_requests, now, row_changes};
-use storage::jobs;
 
+use crate::code::jobs::auto_merge;
 use crate::delivery::deployments;
-use crate::delivery::jobs::auto_merge::AutoMerge;
 use crate::delivery::pipelines::events;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
 
 /// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
 /// it is unchanged. If its status and times are the same, nothing is written.
@@ -87,26 +85,30 @@ pub(super) async fn set_status(
 /// # Errors
 /// Returns an error if a database query fails.
 pub(super) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
-    if !matches!(pipeline.status, PipelineStatus::Success | PipelineStatus::Skipped) || pipeline.tag {
+    match pipeline.status {
+        PipelineStatus::Success | PipelineStatus::Skipped => {
+            enqueue_waiting_merges(transaction, pipeline).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As [`enqueue_auto_merges`], with any status of the pipeline. After its deletion, an earlier pipeline is the newest.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn enqueue_waiting_merges(
+    transaction: &DatabaseTransaction,
+    pipeline: &Model,
+) -> Result<()> {
+    if pipeline.tag {
         return Ok(());
     }
-    let waiting: Vec<i64> = merge_requests::Entity::find()
-        .select_only()
-        .column(merge_requests::Column::Id)
-        .filter(merge_requests::Column::SourceProjectId.eq(pipeline.project_id))
-        .filter(merge_requests::Column::SourceBranch.eq(&pipeline.ref_name))
-        .filter(merge_requests::Column::HeadSha.eq(&pipeline.sha))
-        .filter(merge_requests::Column::State.eq(merge_requests::MergeRequestState::Opened))
-        .filter(merge_requests::Column::MergeWhenPipelineSucceeds.eq(true))
-        .order_by_asc(merge_requests::Column::Id)
-        .into_tuple()
-        .all(transaction)
-        .await?;
-    for merge_request_id in waiting {
-        let job = AutoMerge { merge_request_id };
-        jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
-    }
-    Ok(())
+    let of_pipeline = Condition::all()
+        .add(merge_requests::Column::SourceProjectId.eq(pipeline.project_id))
+        .add(merge_requests::Column::SourceBranch.eq(&pipeline.ref_name))
+        .add(merge_requests::Column::HeadSha.eq(&pipeline.sha));
+    auto_merge::enqueue_waiting(transaction, of_pipeline).await
 }
 
 /// Returns the average of the coverage that jobs report.

@@ -2,7 +2,7 @@
 
 use storage::jobs::JobFailure;
 
-use crate::delivery::jobs::auto_merge::AutoMerge;
+use crate::code::jobs::auto_merge::AutoMerge;
 use crate::kernel::Backend;
 use crate::review::merge_requests;
 

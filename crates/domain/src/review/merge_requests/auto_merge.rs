@@ -1,20 +1,16 @@
 //! Merge requests that are merged automatically when their pipeline succeeds and their status checks have passed. A
-//! successful pipeline and a passed check enqueue `jobs::auto_merge`. A failed pipeline or check does not cancel the
-//! waiting, since it may be retried.
+//! successful pipeline, a passed check, a deleted pipeline and a removed requirement enqueue `code::jobs::auto_merge`. A
+//! failed pipeline or check does not cancel the waiting, since it may be retried.
 
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder, QuerySelect,
-};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
 use serde::{Deserialize, Serialize};
-use storage::entities::merge_requests::{self, Column, MergeRequestState, Model};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{now, pipelines, projects, row_changes, users};
-use storage::jobs;
 
 use super::row::{self, MergeRequestDetail};
 use super::{find, head_pipeline, lock};
 use crate::code::branch_protection;
-use crate::delivery::jobs::auto_merge::AutoMerge;
+use crate::code::jobs::auto_merge;
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::check_account_active;
 use crate::kernel::Backend;
@@ -22,7 +18,8 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{
-    MergeParams, WaitingMerge, accept, check_open, head_mismatch, not_allowed, target_branch_changed,
+    MergeParams, WaitingMerge, accept, check_open, current_target, head_mismatch, not_allowed,
+    target_branch_changed,
 };
 use crate::review::merge_requests::ref_updates::MergePlan;
 use crate::review::status_checks::evaluation as checks;
@@ -115,7 +112,9 @@ pub(super) async fn enable(
                 return Ok(before);
             }
             let pipeline = pipeline_under_lock(transaction, &before).await?;
-            let is_ready = head_pipeline::is_ready(&access.project, pipeline.as_ref());
+            // The requirements may have been removed in the meantime, too.
+            let target = current_target(transaction, &before).await?;
+            let is_ready = head_pipeline::is_ready(&target, pipeline.as_ref());
             let sha = &before.head_sha;
             let note = match is_ready {
                 true => format!("enabled an automatic merge when the status checks for {sha} pass"),
@@ -123,7 +122,7 @@ pub(super) async fn enable(
             };
             let after = save(transaction, Some(user), &before, row, note).await?;
             if is_ready {
-                enqueue_auto_merge(transaction, after.id).await?;
+                auto_merge::enqueue(transaction, after.id).await?;
             }
             Ok(after)
         })
@@ -184,39 +183,6 @@ async fn pipeline_under_lock(
         projects::lock_for_insert(transaction, source).await?;
     }
     head_pipeline::find(transaction, merge_request).await
-}
-
-/// Enqueues the merge of a waiting merge request. The job checks whether the merge request still waits.
-///
-/// # Errors
-/// Returns an error if a database query fails.
-pub(crate) async fn enqueue_auto_merge(
-    transaction: &DatabaseTransaction,
-    merge_request_id: i64,
-) -> Result<()> {
-    let job = AutoMerge { merge_request_id };
-    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
-}
-
-/// Enqueues the merges of all waiting merge requests of a project whose status checks changed.
-///
-/// # Errors
-/// Returns an error if a database query fails.
-pub(crate) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, target_id: i64) -> Result<()> {
-    let waiting: Vec<i64> = merge_requests::Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::TargetProjectId.eq(target_id))
-        .filter(Column::State.eq(MergeRequestState::Opened))
-        .filter(Column::MergeWhenPipelineSucceeds.eq(true))
-        .order_by_asc(Column::Id)
-        .into_tuple()
-        .all(transaction)
-        .await?;
-    for id in waiting {
-        enqueue_auto_merge(transaction, id).await?;
-    }
-    Ok(())
 }
 
 /// Merges a waiting merge request if the newest pipeline of its head has succeeded and its status checks have passed,

@@ -210,6 +210,16 @@ async fn check_requirements(
     Ok(())
 }
 
+/// Returns the target project with its current settings.
+pub(super) async fn current_target(
+    db: &impl ConnectionTrait,
+    merge_request: &Model,
+) -> Result<projects::Model> {
+    let target = projects::not_deleted().filter(projects::Column::Id.eq(merge_request.target_project_id));
+    let target = target.one(db).await?;
+    target.ok_or_else(|| Error::not_found("Project"))
+}
+
 /// Checks the requirements again that other requests may have changed since [`check_requirements`]: the settings of the
 /// project, the pipeline, the discussions and the status checks. A change that is committed later does not affect the
 /// merge.
@@ -219,9 +229,7 @@ async fn check_current_requirements(
     merge_request: &Model,
     params: &MergeParams,
 ) -> Result<()> {
-    let target = projects::not_deleted().filter(projects::Column::Id.eq(merge_request.target_project_id));
-    let target = target.one(transaction).await?;
-    let target = target.ok_or_else(|| Error::not_found("Project"))?;
+    let target = current_target(transaction, merge_request).await?;
     if target.only_allow_merge_if_pipeline_succeeds || params.waited_for.is_some() {
         let pipeline = head_pipeline::find(transaction, merge_request).await?;
         if !head_pipeline::is_ready(&target, pipeline.as_ref()) {

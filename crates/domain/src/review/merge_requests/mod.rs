@@ -28,7 +28,6 @@ mod versions;
 use sea_orm::ConnectionTrait;
 
 pub use crate::review::merge_requests::auto_merge::{cancel_auto_merge, run_auto_merge};
-pub(crate) use crate::review::merge_requests::auto_merge::{enqueue_auto_merge, enqueue_auto_merges};
 pub(crate) use crate::review::merge_requests::merge::head_mismatch;
 pub use crate::review::merge_requests::merge::{MergeParams, accept};
 pub use crate::review::merge_requests::post_merge::{run_post_merge, run_update_head_ref};

@@ -14,12 +14,13 @@ use storage::entities::{status_check_deliveries, status_checks};
 use super::evaluation::{self, AppliedStatusCheck};
 use crate::activity::events::{self, NewEvent};
 use crate::activity::status_checks as outbox;
+use crate::code::jobs::auto_merge;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::planning::issuables::events::{IssuableEventData, IssuableEventRow, target};
-use crate::review::merge_requests::{approval_policy, enqueue_auto_merge, find, head_mismatch, lock};
+use crate::review::merge_requests::{approval_policy, find, head_mismatch, lock};
 
 /// The status that a service reports.
 #[derive(Debug, Clone)]
@@ -93,7 +94,7 @@ pub async fn create(
                 status_check_responses::store(transaction, key, &locked.head_sha, new.status).await?;
             check.status = new.status;
             if new.status == StatusCheckStatus::Passed && locked.merge_when_pipeline_succeeds {
-                enqueue_auto_merge(transaction, locked.id).await?;
+                auto_merge::enqueue(transaction, locked.id).await?;
             }
             Ok(StatusCheckResponseDetail { response, check })
         })

@@ -12,6 +12,7 @@ use storage::entities::{now, projects, protected_branches, row_changes, status_c
 use url::Url;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::code::jobs::auto_merge;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::{RejectedUrl, WebhookTarget};
@@ -22,7 +23,6 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
-use crate::review::merge_requests;
 use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 
 /// Maximum number of status checks of a project. Each push to the source branch of a merge request sends a request to each.
@@ -206,7 +206,7 @@ pub async fn update(
             if let Some(new) = checked.branches.as_ref().filter(|new| **new != branches) {
                 replace_branches(transaction, access, id, new).await?;
                 row.updated_at = Set(now());
-                merge_requests::enqueue_auto_merges(transaction, project.id).await?;
+                auto_merge::enqueue_into(transaction, project.id).await?;
             }
             row_changes::update_if_changed(transaction, &former.check, row)
                 .await
@@ -240,7 +240,7 @@ pub async fn delete(
             let found = find(transaction, access, id).await?;
             preconditions::check_unmodified_since(unmodified_since, found.check.updated_at)?;
             status_checks::Entity::delete_by_id(id).exec(transaction).await?;
-            merge_requests::enqueue_auto_merges(transaction, project.id).await?;
+            auto_merge::enqueue_into(transaction, project.id).await?;
             let event = event(AuditKind::StatusCheckDeleted, access, &found);
             audit::record(transaction, &access.caller, event.from(described(&found))).await
         })

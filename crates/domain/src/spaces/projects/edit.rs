@@ -14,6 +14,7 @@ use super::ProjectSettings;
 use super::create::{check_available, check_names, check_visibility, map_unique_violation};
 use super::expiration_policy;
 use super::settings::replace_topics;
+use crate::code::jobs::auto_merge;
 use crate::code::jobs::refresh_closing_issues::RefreshClosingIssues;
 use crate::code::jobs::set_head::{SetHead, set_head};
 use crate::identity::access::ProjectAccess;
@@ -216,6 +217,9 @@ pub async fn update(
             }
             let audited = auditing::changes(&namespace, &current, &project);
             audit::record_all(transaction, &caller, audited).await?;
+            if requires_less(&project, &current) {
+                auto_merge::enqueue_into(transaction, project.id).await?;
+            }
             if closing_branch(&project) != closing_branch(&current) {
                 let job = RefreshClosingIssues {
                     project_id: project.id,
@@ -247,6 +251,19 @@ pub async fn update(
         namespace,
         role,
     })
+}
+
+/// Returns whether a requirement was removed for which automatic merges possibly wait.
+fn requires_less(project: &projects::Model, former: &projects::Model) -> bool {
+    let requirements = |project: &projects::Model| {
+        [
+            project.only_allow_merge_if_pipeline_succeeds,
+            project.only_allow_merge_if_all_status_checks_passed,
+            !project.allow_merge_on_skipped_pipeline,
+        ]
+    };
+    let mut changes = requirements(former).into_iter().zip(requirements(project));
+    changes.any(|(was_required, is_required)| was_required && !is_required)
 }
 
 /// Returns the branch whose merges close issues, or `None` if this is disabled.
