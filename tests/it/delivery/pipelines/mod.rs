@@ -1,6 +1,7 @@
 //! Pipelines of projects.
 
 mod auto_merge;
+mod query_plans;
 mod webhooks;
 
 use sea_orm::EntityTrait;

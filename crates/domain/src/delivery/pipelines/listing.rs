@@ -114,12 +114,13 @@ pub async fn list(
 }
 
 fn condition(project_id: i64, filter: PipelineFilter) -> Condition {
+    let ref_name = filter.ref_name.as_deref();
     let scope = filter.scope.map(|scope| match scope {
         PipelineScope::Running => Column::Status.eq(PipelineStatus::Running),
         PipelineScope::Pending => Column::Status.eq(PipelineStatus::Pending),
         PipelineScope::Finished => Column::Status.is_in(PipelineStatus::FINISHED),
-        PipelineScope::Branches => newest_of_each(project_id, false),
-        PipelineScope::Tags => newest_of_each(project_id, true),
+        PipelineScope::Branches => newest_of_each(project_id, ref_name, false),
+        PipelineScope::Tags => newest_of_each(project_id, ref_name, true),
     });
     let made_by = |condition| {
         let users = Query::select()
@@ -155,12 +156,13 @@ fn condition(project_id: i64, filter: PipelineFilter) -> Condition {
         )
 }
 
-/// Selects the newest pipeline of each branch or of each tag.
-fn newest_of_each(project_id: i64, tag: bool) -> Expr {
+/// Selects the newest pipeline of each branch or of each tag, or of the one with a name.
+fn newest_of_each(project_id: i64, ref_name: Option<&str>, tag: bool) -> Expr {
     let newest = pipelines::of_project(project_id)
         .select_only()
         .column_as(Column::Id.max(), "newest")
         .filter(Column::Tag.eq(tag))
+        .apply_if(ref_name, |query, name| query.filter(Column::RefName.eq(name)))
         .group_by(Column::RefName);
     Column::Id.in_subquery(newest.into_query())
 }
