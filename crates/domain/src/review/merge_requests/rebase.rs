@@ -24,9 +24,9 @@ const REBASE_FAILED: &str = "Rebase failed: Rebase locally, resolve all conflict
 /// rebase, which is also stored in the merge request.
 ///
 /// # Errors
-/// Returns `NotFound` if the merge request is not visible or is deleted meanwhile, and `Forbidden` if the caller cannot force-push to
-/// the source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a concurrent
-/// push wins.
+/// Returns `NotFound` if the merge request is not visible or is deleted meanwhile, and `Forbidden` if the caller cannot
+/// force-push to the source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a
+/// concurrent push wins.
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
     let merge_request = find(backend.database.read(), access, iid).await?;
     if merge_request.state != MergeRequestState::Opened {
@@ -74,8 +74,8 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     Ok(failure)
 }
 
-/// Stores the failure of a rebase, or removes an earlier one. A merge request that is no longer open, or has another head
-/// meanwhile, does not change: a successful rebase has updated it already.
+/// Stores the failure of a rebase, or removes an earlier one. Does not change a merge request that is no longer open or
+/// has another head: a successful rebase has updated it already.
 async fn save_failure(backend: &Backend, merge_request: &Model, failure: Option<&str>) -> Result<()> {
     backend
         .database
