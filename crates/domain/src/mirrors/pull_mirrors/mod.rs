@@ -46,7 +46,7 @@ pub struct PullMirrorChange {
     pub auth_password: Option<Secret<String>>,
     /// Whether the project is updated regularly.
     pub enabled: Option<bool>,
-    /// Whether updates trigger pipelines. Stored without effect.
+    /// Whether updates trigger pipelines. The value is stored but has no effect.
     pub trigger_builds: Option<bool>,
     /// Whether only protected branches are updated.
     pub only_protected_branches: Option<bool>,
