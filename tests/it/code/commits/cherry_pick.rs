@@ -52,12 +52,8 @@ async fn empty_or_conflicting_pick_returns_error_code(server: TestServer) {
     let root = server.root();
     let body = || json!({ "branch": "main" });
     let picked = root.post(&format!("{}/cherry_pick", sample.commit("ends-with.json")), body()).await.expect(400);
-    assert_eq!(
-        picked.json(),
-        json!({
-            "message": pick_failure_message("cherry-pick", "cherry-picked"), "error_code": "empty",
-        })
-    );
+    let text = pick_failure_message("cherry-pick", "cherry-picked");
+    assert_eq!(picked.json(), json!({ "message": text, "error": text, "error_code": "empty" }));
     root.put(
         &sample.file("README.md"),
         json!({
