@@ -7,6 +7,7 @@ mod bodies;
 mod crates;
 mod gitmodules;
 mod maven;
+mod parameters;
 mod remotes;
 
 use std::cell::Cell;
@@ -43,6 +44,7 @@ pub use bodies::{multipart_form, pack_start};
 pub use crates::cargo_publication;
 pub use gitmodules::gitmodules;
 pub use maven::maven_path;
+use parameters::check_parameters;
 pub use remotes::{receive_pack, upload_pack};
 
 /// Calls a parser with an input and fails if a property does not hold.
@@ -258,28 +260,6 @@ pub fn bracket_parameters(input: &[u8]) {
         }
     }
     check_parameters(&Ok(parameters), &pairs);
-}
-
-/// Checks that parameters are nested to a limited depth, and contain only values of the pairs.
-fn check_parameters(parameters: &Result<Map<String, Value>, String>, pairs: &[(String, String)]) {
-    let Ok(parameters) = parameters else { return };
-    let values: HashSet<&str> = pairs.iter().map(|(_, value)| value.as_str()).collect();
-    let mut leaves = 0;
-    let mut open: Vec<(&Value, usize)> = parameters.values().map(|value| (value, 0)).collect();
-    while let Some((value, depth)) = open.pop() {
-        assert!(depth <= form::MAX_DEPTH, "{depth}");
-        match value {
-            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
-            Value::Object(entries) => open.extend(entries.values().map(|entry| (entry, depth + 1))),
-            Value::String(text) => {
-                leaves += 1;
-                assert!(values.contains(text.as_str()));
-            }
-            other => panic!("{other} is not a string"),
-        }
-    }
-    assert!(leaves <= pairs.len());
-    assert!(leaves > 0 || pairs.is_empty());
 }
 
 /// Parses the path of a request to the registry. The path of the parsed name and resource must be parsed to the same.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::check_parameters;
+use super::parameters::check_parameters;
 use crate::form;
 use crate::multipart::{FileParameter, FormError, FormParts, MAX_PARTS, PartKind};
 use crate::pack_start::{MAX_SEARCHED, PACK_START, PackSearch, SearchResult};
