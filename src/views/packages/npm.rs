@@ -61,6 +61,7 @@ fn npm_package_version(
         libc: value("libc"),
         funding: value("funding"),
         has_install_script: value("hasInstallScript"),
+        gypfile: value("gypfile").and_then(|value| value.as_bool()),
         has_shrinkwrap: value("_hasShrinkwrap"),
         dist: NpmArchive {
             tarball: format!("{registry}/{name}/-/{}", name.file_name(version)),

@@ -97,12 +97,12 @@ async fn published_version_is_returned_with_all_attributes(server: TestServer) {
         "cpu": ["x64"],
         "libc": ["glibc"],
         "funding": [{ "url": "https://example.com" }],
-        "hasInstallScript": true,
+        "gypfile": false,
         "_hasShrinkwrap": false,
     });
     let manifest = sent["versions"]["1.0.0-rc.1+build.7"].as_object_mut().expect("a manifest");
     manifest.extend(kept.as_object().expect("an object").clone());
-    manifest.insert("scripts".to_owned(), json!({ "test": "secret" }));
+    manifest.insert("scripts".to_owned(), json!({ "test": "secret", "postinstall": "secret" }));
     let result = root.put(&path(id, "@engines/web"), sent).await.expect(200).json();
     assert_eq!(result, json!({ "name": "@engines/web", "versions": ["1.0.0-rc.1+build.7"] }));
 
@@ -111,6 +111,7 @@ async fn published_version_is_returned_with_all_attributes(server: TestServer) {
     let mut version = kept;
     version["name"] = json!("@engines/web");
     version["version"] = json!("1.0.0-rc.1+build.7");
+    version["hasInstallScript"] = json!(true);
     version["dist"] = json!({ "shasum": shasum(&archive), "integrity": integrity(&archive), "tarball": tarball });
     let expected = json!({
         "name": "@engines/web",

@@ -30,7 +30,7 @@ const MAX_TAGS: usize = 5;
 const PIECE: usize = 64 << 10;
 
 /// Attributes of a manifest that are kept, except `name`, `version`, `deprecated` and `dist`.
-const KEPT_ATTRIBUTES: [&str; 17] = [
+const KEPT_ATTRIBUTES: [&str; 18] = [
     "dependencies",
     "devDependencies",
     "optionalDependencies",
@@ -46,9 +46,15 @@ const KEPT_ATTRIBUTES: [&str; 17] = [
     "libc",
     "funding",
     "description",
-    "hasInstallScript",
+    HAS_INSTALL_SCRIPT,
+    "gypfile",
     "_hasShrinkwrap",
 ];
+/// Attribute of a version with a script of [`INSTALL_SCRIPTS`]. npm does not upload it, and runs the scripts of an
+/// archive only if the registry returns it.
+const HAS_INSTALL_SCRIPT: &str = "hasInstallScript";
+/// Names of the scripts that npm runs when it installs a package.
+const INSTALL_SCRIPTS: [&str; 3] = ["preinstall", "install", "postinstall"];
 /// Attributes that map the names of packages to versions.
 const DEPENDENCIES: [&str; 4] = [
     "dependencies",
@@ -295,6 +301,9 @@ fn publication(
         integrity: digest("integrity"),
     };
     let deprecated = deprecation(manifest.get("deprecated").unwrap_or(&Value::Null))?;
+    if has_install_script(&manifest) {
+        manifest.insert(HAS_INSTALL_SCRIPT.to_owned(), Value::Bool(true));
+    }
     let mut kept = Map::new();
     for attribute in KEPT_ATTRIBUTES {
         match manifest.remove(attribute) {
@@ -319,6 +328,13 @@ fn publication(
         deprecated,
         archive,
     })
+}
+
+/// Returns whether a manifest has a script that npm runs when it installs the package.
+fn has_install_script(manifest: &Map<String, Value>) -> bool {
+    let script = |name: &'static str| manifest.get("scripts")?.get(name)?.as_str();
+    let mut scripts = INSTALL_SCRIPTS.into_iter().filter_map(script);
+    scripts.any(|script| !script.is_empty())
 }
 
 /// Checks a kept attribute. Clients fail on dependencies of another type, and then cannot install any version.

@@ -90,6 +90,43 @@ fn publication_without_tags_is_tagged_latest() {
 }
 
 #[test]
+fn version_with_install_script_has_attribute() {
+    for (scripts, expected) in [
+        (
+            json!({"preinstall": "node a.js"}),
+            json!({"hasInstallScript": true}),
+        ),
+        (json!({"install": "node a.js"}), json!({"hasInstallScript": true})),
+        (
+            json!({"postinstall": "node a.js"}),
+            json!({"hasInstallScript": true}),
+        ),
+        (json!({"postinstall": ""}), json!({})),
+        (json!({"test": "node a.js", "prepare": "node b.js"}), json!({})),
+        (json!({"install": 1}), json!({})),
+        (json!(["install"]), json!({})),
+        (json!(null), json!({})),
+    ] {
+        let mut document = publish_document(b"archive");
+        let gypfile = json!(false);
+        document["versions"]["1.0.0"] = json!({"scripts": scripts, "gypfile": gypfile});
+        let mut expected = expected;
+        expected["gypfile"] = gypfile;
+        assert_eq!(
+            Value::Object(published(&document).manifest),
+            expected,
+            "{scripts}"
+        );
+    }
+    let mut document = publish_document(b"archive");
+    document["versions"]["1.0.0"] = json!({"scripts": {"install": "a"}, "hasInstallScript": false});
+    assert_eq!(
+        Value::Object(published(&document).manifest),
+        json!({"hasInstallScript": true})
+    );
+}
+
+#[test]
 fn archive_is_decoded_in_pieces_of_any_length() {
     let mut document = publish_document(&[0xFF; 1_000]).to_string();
     // Some encoders escape slashes.
