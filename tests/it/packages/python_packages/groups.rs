@@ -1,5 +1,6 @@
 //! Python packages of groups.
 
+use sea_orm::ConnectionTrait;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
@@ -7,6 +8,7 @@ use super::{below_api, links, upload, wheel};
 use crate::identity::deploy_tokens::{credentials, deploy_token};
 use crate::packages::check_ranges;
 use crate::registry::registry_protocol::basic;
+use crate::support::query_plans::{plan, statement_with};
 use crate::support::{TestServer, on_every_database};
 
 async fn group_index_contains_packages_of_its_projects(server: TestServer) {
@@ -46,6 +48,32 @@ async fn group_index_contains_packages_of_its_projects(server: TestServer) {
     let digest = super::sha256(file_name.as_bytes());
     root.get(&format!("/groups/{group}/-/packages/pypi/files/{digest}/{file_name}")).await.expect(404);
     root.get(&format!("/groups/{group}/-/packages/pypi/files/x/{file_name}")).await.expect(404);
+}
+
+async fn downloads_find_files_by_an_index_of_digests(server: TestServer) {
+    let root = server.root();
+    let project = server.insert_project_at("engines/a", Visibility::Public).await.id;
+    let group = server.insert_group("engines", Visibility::Public).await;
+    upload(&root, project, "my-pkg", "1.0").await.expect(201);
+    // With few files, the planner of PostgreSQL prefers other indexes.
+    let files = "INSERT INTO package_files (package_id, file_name, size, md5, sha1, sha256, created_at) \
+         WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2000) \
+         SELECT packages.id, 'f' || n, 1, '', '', 'd' || n, packages.created_at FROM numbers CROSS JOIN packages";
+    for statement in [files, "ANALYZE"] {
+        server.backend.database.write().execute_unprepared(statement).await.expect(statement);
+    }
+    let file_name = wheel("my-pkg", "1.0");
+    let digest = super::sha256(file_name.as_bytes());
+    for base in [format!("/projects/{project}/packages/pypi"), format!("/groups/{group}/-/packages/pypi")] {
+        let path = format!("{base}/files/{digest}/{file_name}");
+        for client in [&root, &server.anonymous()] {
+            let parts = ["FROM \"package_files\"", "\"sha256\" ="];
+            let sql = statement_with(&server, client, &path, &parts).await;
+            let plan = plan(&server, &sql, None).await;
+            let has_index = plan.iter().any(|line| line.contains("ix_package_files_sha256"));
+            assert!(has_index, "{path}: {plan:#?}");
+        }
+    }
 }
 
 async fn only_readable_packages_are_returned(server: TestServer) {
@@ -109,6 +137,7 @@ async fn private_group_is_hidden(server: TestServer) {
 
 on_every_database![
     group_index_contains_packages_of_its_projects,
+    downloads_find_files_by_an_index_of_digests,
     only_readable_packages_are_returned,
     private_group_is_hidden,
 ];
