@@ -117,8 +117,8 @@ mod m20261130_000124_index_sort_orders_of_packages_and_template_projects;
 mod m20261130_000125_mark_deleted_webhooks;
 mod m20261201_000126_refuse_deletions_of_audit_events;
 mod m20261201_000127_store_access_levels_of_project_areas;
-mod m20261201_000130_index_replaced_jobs_and_newest_pipelines;
 mod m20261201_000128_index_digests_of_package_files;
+mod m20261201_000130_index_replaced_jobs_and_newest_pipelines;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -236,8 +236,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_000125_mark_deleted_webhooks::Migration),
             Box::new(m20261201_000126_refuse_deletions_of_audit_events::Migration),
             Box::new(m20261201_000127_store_access_levels_of_project_areas::Migration),
-            Box::new(m20261201_000130_index_replaced_jobs_and_newest_pipelines::Migration),
             Box::new(m20261201_000128_index_digests_of_package_files::Migration),
+            Box::new(m20261201_000130_index_replaced_jobs_and_newest_pipelines::Migration),
         ]
     }
 }
