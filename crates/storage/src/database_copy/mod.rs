@@ -23,6 +23,7 @@ use sea_orm::{DatabaseBackend, DbErr};
 use crate::database::{self, Database};
 
 pub use mark::{Mark, begin, complete, forget_copied_tables, get as mark, set_moved};
+pub use postgresql::truncation;
 use schema::ColumnKind;
 pub use schema::Table;
 pub use value::TableDigest;

@@ -302,20 +302,30 @@ fn days(date: NaiveDate) -> Option<i32> {
 pub(super) async fn clear(connection: &mut PgConnection, tables: &[Table]) -> Result<()> {
     let names = tables.iter().map(|table| table.name.as_str());
     let names: Vec<String> = names.chain([mark::COPIED_TABLES]).map(quote).collect();
-    // A trigger of the audit events refuses this. PostgreSQL runs the statements as one transaction.
+    // PostgreSQL runs the statements as one transaction.
+    run(connection, &truncation(&names, true)).await
+}
+
+/// Returns the statements that delete all rows of tables, which have these quoted names. Must run in one transaction, as
+/// the owner of the tables: a trigger of the audit events refuses `TRUNCATE`, so the triggers are disabled meanwhile.
+#[must_use]
+pub fn truncation(tables: &[String], restart_identity: bool) -> String {
     let set_triggers = |state: &str| -> String {
-        let statements = names
+        let statements = tables
             .iter()
-            .map(|name| format!("ALTER TABLE {name} {state} TRIGGER USER; "));
+            .map(|table| format!("ALTER TABLE {table} {state} TRIGGER USER; "));
         statements.collect::<Vec<_>>().concat()
     };
-    let statements = format!(
-        "{}TRUNCATE {} RESTART IDENTITY; {}",
+    let identity = match restart_identity {
+        true => " RESTART IDENTITY",
+        false => "",
+    };
+    format!(
+        "{}TRUNCATE {}{identity}; {}",
         set_triggers("DISABLE"),
-        names.join(", "),
+        tables.join(", "),
         set_triggers("ENABLE")
-    );
-    run(connection, &statements).await
+    )
 }
 
 /// Waits until the transaction of a killed process has ended: PostgreSQL may still commit its last table.

@@ -7,6 +7,7 @@ use futures_util::TryStreamExt;
 use sea_orm::sqlx::{self, AssertSqlSafe, PgConnection, Postgres, Row, Transaction};
 use serde::{Deserialize, Serialize};
 use storage::database::Database;
+use storage::database_copy::truncation;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use super::file_store::StoredFile;
@@ -220,20 +221,7 @@ async fn truncate(transaction: &mut Transaction<'_, Postgres>, tables: &[TableDu
     if names.is_empty() {
         return Ok(());
     }
-    // A trigger of the audit events refuses this.
-    let set_triggers = |state: &str| -> String {
-        let statements = names
-            .iter()
-            .map(|name| format!("ALTER TABLE {name} {state} TRIGGER USER; "));
-        statements.collect::<Vec<_>>().concat()
-    };
-    let statements = format!(
-        "{}TRUNCATE {}; {}",
-        set_triggers("DISABLE"),
-        names.join(", "),
-        set_triggers("ENABLE")
-    );
-    sqlx::raw_sql(AssertSqlSafe(statements))
+    sqlx::raw_sql(AssertSqlSafe(truncation(&names, false)))
         .execute(&mut **transaction)
         .await
         .map_err(Error::internal)?;
