@@ -191,7 +191,13 @@ async fn upload_above_the_maximum_size_of_the_project_returns_413(server: TestSe
 
     // Other projects are not affected, and a deletion makes room.
     let other = project(&root, "other", json!({})).await;
+    let before = server.statements();
     upload(&root, &format!("/projects/{other}"), FILE, &[0; 1_000]).await.expect(201);
+    // Under the lock of the project, the sizes of older files are not read again.
+    let texts = server.statement_texts(before);
+    let insert = texts.iter().position(|text| text.starts_with("INSERT INTO \"package_files\"")).expect("an insert");
+    let sums: Vec<&String> = texts[insert..].iter().filter(|text| text.contains("SUM(")).collect();
+    assert!(matches!(sums.as_slice(), [sum] if sum.contains("\"package_files\".\"id\" >")), "{sums:?}");
     root.delete(&format!("{work}/packages/{}", packages[0]["id"])).await.expect(204);
     let uploads = (0..4).map(|number| {
         let (root, work) = (root.clone(), work.clone());

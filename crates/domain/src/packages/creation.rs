@@ -127,24 +127,31 @@ pub async fn add_file(
     new: NewPackageFile,
     content: StoredContent,
 ) -> Result<(packages::Model, package_files::Model), AddFileError> {
-    let added = match authorize_again(backend, access).await {
-        Ok(access) => {
-            backend
-                .database
-                .transaction(async |transaction| {
-                    let added = add(transaction, &access, &new, &content).await?;
-                    check_total_size(transaction, backend, access.project.id).await?;
-                    Ok(added)
-                })
-                .await
-        }
-        Err(error) => Err(error.into()),
-    };
+    let added = add_authorized(backend, access, &new, &content).await;
     match &added {
         Ok((package, _)) => count_upload(package.package_type, content.size),
         Err(_) => content::discard(backend, content).await,
     }
     added
+}
+
+async fn add_authorized(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: &NewPackageFile,
+    content: &StoredContent,
+) -> Result<(packages::Model, package_files::Model), AddFileError> {
+    let access = authorize_again(backend, access).await?;
+    // The sum reads all files of the project, so it is computed before other uploads wait for the lock.
+    let existing = package_files::total_size_of_project(backend.database.read(), access.project.id).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let added = add(transaction, &access, new, content).await?;
+            check_total_size(transaction, backend, access.project.id, existing).await?;
+            Ok(added)
+        })
+        .await
 }
 
 async fn add(
@@ -213,16 +220,24 @@ async fn lock_project(
 }
 
 /// Refuses a file, which is inserted already, if the packages of the project are too large with it. Uploads to a
-/// project wait for each other, so the total is exact.
+/// project wait for each other, so the total is exact. `existing` is the size of the files that existed before the
+/// lock, and the highest of their IDs. It can include files that were deleted since, so the exact total is computed
+/// before a file is refused.
 async fn check_total_size(
     transaction: &DatabaseTransaction,
     backend: &Backend,
     project_id: i64,
+    existing: (i64, i64),
 ) -> Result<(), AddFileError> {
     let limit = backend.instance.max_project_package_bytes;
-    let sizes = package_files::total_sizes(transaction, &[project_id]).await?;
-    let total = sizes.get(&project_id).copied().unwrap_or_default();
-    if u64::try_from(total).map_err(Error::internal)? <= limit {
+    let is_within = |total: i64| u64::try_from(total).is_ok_and(|total| total <= limit);
+    let (size, newest) = existing;
+    let added = package_files::total_size_after(transaction, project_id, newest).await?;
+    if is_within(size.saturating_add(added)) {
+        return Ok(());
+    }
+    let (total, _) = package_files::total_size_of_project(transaction, project_id).await?;
+    if is_within(total) {
         return Ok(());
     }
     let text =

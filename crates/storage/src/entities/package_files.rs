@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{ExprTrait, JoinType, QuerySelect};
 
 use super::row_conditions::is_among;
@@ -99,6 +99,47 @@ pub async fn total_sizes(db: &impl ConnectionTrait, project_ids: &[i64]) -> Resu
         .all(db)
         .await?;
     Ok(rows.into_iter().collect())
+}
+
+/// Returns the total size of the files of a project, and the highest ID of these files. Both are 0 without files.
+///
+/// # Errors
+/// Any database error.
+pub async fn total_size_of_project(db: &impl ConnectionTrait, project_id: i64) -> Result<(i64, i64), DbErr> {
+    let row: Option<(Option<i64>, Option<i64>)> = Entity::find()
+        .select_only()
+        .column_as(total_size(), "size")
+        .column_as(Column::Id.max(), "newest")
+        .join(JoinType::InnerJoin, Relation::Package.def())
+        .filter(packages::Column::ProjectId.eq(project_id))
+        .into_tuple()
+        .one(db)
+        .await?;
+    let (size, newest) = row.unwrap_or_default();
+    Ok((size.unwrap_or_default(), newest.unwrap_or_default()))
+}
+
+/// Returns the total size of the files of a project with IDs above `after`. Reads only files with such IDs.
+///
+/// # Errors
+/// Any database error.
+pub async fn total_size_after(db: &impl ConnectionTrait, project_id: i64, after: i64) -> Result<i64, DbErr> {
+    // A join lets SQLite start with all packages of the project.
+    let of_project = Query::select()
+        .expr(Expr::val(1))
+        .from(packages::Entity)
+        .and_where(Expr::col((packages::Entity, packages::Column::Id)).equals((Entity, Column::PackageId)))
+        .and_where(packages::Column::ProjectId.eq(project_id))
+        .take();
+    let size: Option<Option<i64>> = Entity::find()
+        .select_only()
+        .column_as(total_size(), "size")
+        .filter(Column::Id.gt(after))
+        .filter(Expr::exists(of_project))
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok(size.flatten().unwrap_or_default())
 }
 
 /// Returns the total sizes of the files of all projects in groups and their subgroups, in one statement, without entries
