@@ -2,7 +2,11 @@
 //!
 //! The scanner copies a JSON text, except for the string at `_attachments.<name>.data`. The content of that string is
 //! decoded from Base64 and written to an output, and an empty string remains in the copy. So the memory of the scanner does
-//! not depend on the size of the archive. The copy is valid JSON only if the document is; the scanner does not check it.
+//! not depend on the size of the archive.
+//!
+//! `npm deprecate` sends the manifests of all versions. From the second version on, the copy contains null for each
+//! attribute of a manifest except `deprecated`, because a document with an attachment has only one version. The copy is
+//! valid JSON if the document is; the scanner does not check it, and nothing checks omitted values.
 
 use std::io::Write;
 
@@ -17,6 +21,8 @@ pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 const MAX_NESTING: usize = 64;
 /// Number of objects that contain the archive.
 const ARCHIVE_DEPTH: usize = 3;
+/// Number of objects that contain the attributes of a manifest.
+const MANIFEST_DEPTH: usize = 3;
 /// Maximum length of a key that is compared, in bytes.
 const MAX_KEY_BYTES: usize = 16;
 /// Number of Base64 characters that are decoded at a time. A multiple of four.
@@ -37,6 +43,12 @@ pub struct DocumentScanner<W> {
     in_attachments: bool,
     /// Whether the last key of an attachment is `data`.
     is_data: bool,
+    /// Whether the last key of the root is `versions`.
+    in_versions: bool,
+    /// Number of versions so far.
+    versions: u64,
+    /// Whether the current value is omitted.
+    omits_value: bool,
     decoder: Base64Decoder,
     has_archive: bool,
     archive_bytes: u64,
@@ -77,6 +89,9 @@ impl<W: Write> DocumentScanner<W> {
             key: Vec::new(),
             in_attachments: false,
             is_data: false,
+            in_versions: false,
+            versions: 0,
+            omits_value: false,
             decoder: Base64Decoder::default(),
             has_archive: false,
             archive_bytes: 0,
@@ -104,6 +119,12 @@ impl<W: Write> DocumentScanner<W> {
                 ScannerState::Structure => {
                     self.structure(*first)?;
                     self.copy(*first)?;
+                    if *first == b':' && self.is_at_omitted_value() {
+                        for byte in b"null" {
+                            self.copy(*byte)?;
+                        }
+                        self.omits_value = true;
+                    }
                     rest
                 }
                 ScannerState::Text => {
@@ -142,6 +163,9 @@ impl<W: Write> DocumentScanner<W> {
     }
 
     fn copy<E>(&mut self, byte: u8) -> Result<(), DocumentError<E>> {
+        if self.omits_value {
+            return Ok(());
+        }
         if self.text.len() == MAX_DOCUMENT_BYTES {
             return Err(DocumentError::Invalid(format!(
                 "the document without its attachment is too large (maximum is {MAX_DOCUMENT_BYTES} bytes)"
@@ -163,10 +187,14 @@ impl<W: Write> DocumentScanner<W> {
                 self.expects_key = byte == b'{';
             }
             b'}' | b']' => {
+                self.end_value();
                 self.open.pop();
                 self.expects_key = false;
             }
-            b',' => self.expects_key = self.open.last() == Some(&true),
+            b',' => {
+                self.end_value();
+                self.expects_key = self.open.last() == Some(&true);
+            }
             b':' => self.expects_key = false,
             b'"' if self.is_at_archive() => {
                 if std::mem::replace(&mut self.has_archive, true) {
@@ -182,6 +210,24 @@ impl<W: Write> DocumentScanner<W> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Ends an omitted value at the comma or bracket after it.
+    fn end_value(&mut self) {
+        if self.open.len() == MANIFEST_DEPTH {
+            self.omits_value = false;
+        }
+    }
+
+    /// Returns whether the value after the last key is an attribute to omit. A key with an escaped character can be
+    /// `deprecated`, so its value is copied.
+    fn is_at_omitted_value(&self) -> bool {
+        self.in_versions
+            && self.versions > 1
+            && self.key != b"deprecated"
+            && self.key.first() != Some(&0)
+            && self.open.len() == MANIFEST_DEPTH
+            && self.open.iter().all(|is_object| *is_object)
     }
 
     fn is_at_archive(&self) -> bool {
@@ -208,7 +254,11 @@ impl<W: Write> DocumentScanner<W> {
 
     fn end_key(&mut self) {
         match self.open.len() {
-            1 => self.in_attachments = self.key == b"_attachments",
+            1 => {
+                self.in_attachments = self.key == b"_attachments";
+                self.in_versions = self.key == b"versions";
+            }
+            2 if self.in_versions => self.versions += 1,
             ARCHIVE_DEPTH => self.is_data = self.key == b"data",
             _ => {}
         }

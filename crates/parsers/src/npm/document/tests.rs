@@ -166,6 +166,40 @@ fn document_without_attachments_changes_deprecations() {
 }
 
 #[test]
+fn large_manifests_of_deprecated_versions_are_skipped() {
+    let manifest = |number: u32| {
+        let nested = json!({"deprecated": "nested", "x": ["a\"}", {"b": 1}], "y": {}});
+        let mut manifest = json!({"a": "x".repeat(20_000), "b": nested, "z": number});
+        manifest["deprecated"] = json!(format!("use {number}"));
+        manifest["name"] = json!("web");
+        (format!("{number}.0.0"), manifest)
+    };
+    let versions: Map<String, Value> = (0..300).map(manifest).collect();
+    let document = json!({"name": "web", "versions": versions, "time": {"modified": "now"}}).to_string();
+    assert!(document.len() > MAX_DOCUMENT_BYTES);
+    let (found, _) = read(&document).expect("a document");
+    let NpmDocument::Deprecate { changes, .. } = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!(changes.len(), 300);
+    for change in &changes {
+        let major = change.version.as_str().strip_suffix(".0.0").expect("a version");
+        assert_eq!(change.message, Some(format!("use {major}")));
+    }
+    let text =
+        r#"{"name":"web","versions":{"1.0.0":{},"2.0.0":{"x":1,"\u0064eprecated":"old"},"3.0.0":{"x":[]}}}"#;
+    let (found, _) = read(text).expect("a document");
+    let NpmDocument::Deprecate { changes, .. } = found else {
+        panic!("{found:?}");
+    };
+    assert!(matches!(changes.as_slice(), [change] if change.message.as_deref() == Some("old")));
+    // The nesting is limited in omitted values too.
+    let deep = format!(r#"{{"versions":{{"1.0.0":{{}},"2.0.0":{{"a":{}"#, "[".repeat(62));
+    let fault = read(&deep).expect_err("a deep document");
+    assert!(fault.starts_with("the document is nested too deeply"), "{fault}");
+}
+
+#[test]
 fn archive_must_be_valid_base64_of_announced_length() {
     let document = |data: Value, length: Value| {
         let mut document = publish_document(b"");
