@@ -2,7 +2,7 @@
 //!
 //! A document with `_attachments` publishes one version: it contains the manifest of the version and its archive. A document
 //! without attachments changes the deprecation of existing versions. Only the attributes that clients need to install a
-//! package are kept.
+//! package are kept. The provenance of a version, which `npm publish --provenance` adds as an attachment, is ignored.
 
 mod scanner;
 #[cfg(test)]
@@ -26,6 +26,8 @@ pub const MAX_MANIFEST_BYTES: usize = 20_000;
 pub const MAX_DEPRECATION_LENGTH: usize = 4_096;
 /// Maximum number of tags of a document that publishes a version.
 const MAX_TAGS: usize = 5;
+/// End of the names of attachments with the provenance of a version.
+const PROVENANCE_SUFFIX: &str = ".sigstore";
 /// Size of the read buffer, in bytes.
 const PIECE: usize = 64 << 10;
 
@@ -236,11 +238,15 @@ fn deprecation(value: &Value) -> Result<Option<String>, String> {
 
 /// Checks the attachment of a document, and returns its size.
 fn attachment_size(attachments: &Map<String, Value>, scanned: Option<u64>) -> Result<u64, String> {
-    let mut each = attachments.values();
-    let (Some(attachment), None) = (each.next(), each.next()) else {
-        return Err("the document has several attachments (maximum is 1)".to_owned());
-    };
     let empty = || "Attachment data is empty.".to_owned();
+    let archives = attachments
+        .iter()
+        .filter(|(name, _)| !name.ends_with(PROVENANCE_SUFFIX));
+    let mut archives = archives.map(|(_, attachment)| attachment);
+    let attachment = archives.next().ok_or_else(empty)?;
+    if archives.next().is_some() {
+        return Err("the document has several attachments (maximum is 1)".to_owned());
+    }
     // A string that the scanner did not decode has a key with escape sequences.
     if attachment.get("data").and_then(Value::as_str) != Some("") {
         return Err(empty());

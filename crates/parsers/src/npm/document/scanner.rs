@@ -5,15 +5,16 @@
 //! not depend on the size of the archive.
 //!
 //! `npm deprecate` sends the manifests of all versions. From the second version on, the copy contains null for each
-//! attribute of a manifest except `deprecated`, because a document with an attachment has only one version. The copy is
-//! valid JSON if the document is; the scanner does not check it, and nothing checks omitted values.
+//! attribute of a manifest except `deprecated`, because a document with an attachment has only one version. It also
+//! contains null for the attributes of provenance attachments. The copy is valid JSON if the document is; the scanner
+//! does not check it, and nothing checks omitted values.
 
 use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::DocumentError;
+use super::{DocumentError, PROVENANCE_SUFFIX};
 
 /// Maximum size of a document without its archive, in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
@@ -21,10 +22,11 @@ pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 const MAX_NESTING: usize = 64;
 /// Number of objects that contain the archive.
 const ARCHIVE_DEPTH: usize = 3;
-/// Number of objects that contain the attributes of a manifest.
-const MANIFEST_DEPTH: usize = 3;
-/// Maximum length of a key that is compared, in bytes.
-const MAX_KEY_BYTES: usize = 16;
+/// Number of objects that contain the attributes of a manifest or of an attachment.
+const ATTRIBUTE_DEPTH: usize = 3;
+/// Maximum length of a key that is compared, in bytes. The names of attachments contain the name and the version of the
+/// package.
+const MAX_KEY_BYTES: usize = 512;
 /// Number of Base64 characters that are decoded at a time. A multiple of four.
 const BASE64_STEP: usize = 48 << 10;
 
@@ -43,6 +45,8 @@ pub struct DocumentScanner<W> {
     in_attachments: bool,
     /// Whether the last key of an attachment is `data`.
     is_data: bool,
+    /// Whether the current attachment is the provenance of the package.
+    is_provenance: bool,
     /// Whether the last key of the root is `versions`.
     in_versions: bool,
     /// Number of versions so far.
@@ -89,6 +93,7 @@ impl<W: Write> DocumentScanner<W> {
             key: Vec::new(),
             in_attachments: false,
             is_data: false,
+            is_provenance: false,
             in_versions: false,
             versions: 0,
             omits_value: false,
@@ -214,7 +219,7 @@ impl<W: Write> DocumentScanner<W> {
 
     /// Ends an omitted value at the comma or bracket after it.
     fn end_value(&mut self) {
-        if self.open.len() == MANIFEST_DEPTH {
+        if self.open.len() == ATTRIBUTE_DEPTH {
             self.omits_value = false;
         }
     }
@@ -222,16 +227,14 @@ impl<W: Write> DocumentScanner<W> {
     /// Returns whether the value after the last key is an attribute to omit. A key with an escaped character can be
     /// `deprecated`, so its value is copied.
     fn is_at_omitted_value(&self) -> bool {
-        self.in_versions
-            && self.versions > 1
-            && self.key != b"deprecated"
-            && self.key.first() != Some(&0)
-            && self.open.len() == MANIFEST_DEPTH
-            && self.open.iter().all(|is_object| *is_object)
+        let is_unread = self.versions > 1 && self.key != b"deprecated" && self.key.first() != Some(&0);
+        let is_omitted = (self.in_versions && is_unread) || (self.in_attachments && self.is_provenance);
+        is_omitted && self.open.len() == ATTRIBUTE_DEPTH && self.open.iter().all(|is_object| *is_object)
     }
 
     fn is_at_archive(&self) -> bool {
         !self.expects_key
+            && !self.omits_value
             && self.in_attachments
             && self.is_data
             && self.open.len() == ARCHIVE_DEPTH
@@ -259,6 +262,7 @@ impl<W: Write> DocumentScanner<W> {
                 self.in_versions = self.key == b"versions";
             }
             2 if self.in_versions => self.versions += 1,
+            2 => self.is_provenance = self.key.ends_with(PROVENANCE_SUFFIX.as_bytes()),
             ARCHIVE_DEPTH => self.is_data = self.key == b"data",
             _ => {}
         }

@@ -249,6 +249,25 @@ fn document_has_one_attachment_and_one_version() {
 }
 
 #[test]
+fn provenance_attachment_is_ignored() {
+    let provenance = json!({"content_type": "application/json", "data": "{\"a\": \"b\"}", "length": 10});
+    let archive = publish_document(b"archive")["_attachments"]["@engines/web-1.0.0.tgz"].clone();
+    for attachments in [
+        json!({"a-1.0.0.tgz": archive, "b-1.0.0.sigstore": provenance}),
+        json!({"a-1.0.0.sigstore": provenance, "b-1.0.0.tgz": archive}),
+    ] {
+        let mut document = publish_document(b"");
+        document["_attachments"] = attachments;
+        let (found, bytes) = read(&document.to_string()).expect("a document");
+        assert!(matches!(found, NpmDocument::Publish(_)), "{found:?}");
+        assert_eq!(bytes, b"archive");
+    }
+    let mut document = publish_document(b"");
+    document["_attachments"] = json!({"a-1.0.0.sigstore": provenance});
+    assert_eq!(fault(&document), "Attachment data is empty.");
+}
+
+#[test]
 fn data_outside_of_attachments_is_not_an_archive() {
     for (text, expected) in [
         (r#"{"_attachments":{"a":{"data":"AAAA"}}}"#, "AAA"),
