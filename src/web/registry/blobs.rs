@@ -22,6 +22,10 @@ impl RegistryCall<'_> {
             return Ok(responses::empty(StatusCode::ACCEPTED));
         }
         let blob = blobs::find(self.backend, repository.id, &digest).await?;
+        // Clients send HEAD before they push a blob.
+        if request.method() == Method::HEAD {
+            blobs::check_objects(self.backend, &blob).await?;
+        }
         let content = blobs::open(self.backend, &blob).await?;
         Ok(content_response(content, &digest, IMMUTABLE_CACHE, request))
     }

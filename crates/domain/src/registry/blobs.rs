@@ -22,6 +22,10 @@ use crate::registry::error::{RegistryError, RegistryErrorCode};
 /// Resolution of the last access time of a blob. The grace period of the garbage collection is much longer.
 const ACCESS_TIME_RESOLUTION: TimeDelta = TimeDelta::hours(1);
 
+/// Maximum number of objects of a blob whose existence is checked. Only a blob that was uploaded in small parts has
+/// more.
+const MAX_CHECKED_OBJECTS: usize = 100;
+
 /// Returns the blob of a repository with this digest, and renews its access time. The client can then rely on
 /// the blob for a while without another push.
 ///
@@ -57,6 +61,42 @@ fn ids(digest: &Digest) -> sea_orm::sea_query::SelectStatement {
         .from(registry_blobs::Entity)
         .and_where(Expr::col(registry_blobs::Column::Digest).eq(digest.as_str()))
         .take()
+}
+
+/// Checks that the objects of a blob exist, so that a client pushes a blob again that the storage lost. Each object
+/// needs a request to the storage.
+///
+/// # Errors
+/// Returns `BLOB_UNKNOWN` if an object does not exist, and an error if the storage fails.
+pub async fn check_objects(backend: &Backend, blob: &Model) -> Result<(), RegistryError> {
+    let pieces = registry_pieces::of_blob(backend.database.read(), blob.id).await?;
+    match is_lost(backend, blob, &pieces).await? {
+        true => Err(RegistryError::with_detail(
+            RegistryErrorCode::BlobUnknown,
+            "blob unknown to registry",
+            &blob.digest,
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Returns whether an object of a blob with these pieces does not exist or has the wrong length. Checks at most
+/// [`MAX_CHECKED_OBJECTS`].
+pub(super) async fn is_lost(
+    backend: &Backend,
+    blob: &Model,
+    pieces: &[registry_pieces::Model],
+) -> Result<bool> {
+    if pieces.iter().map(|piece| piece.size).sum::<i64>() != blob.size {
+        return Ok(true);
+    }
+    for piece in pieces.iter().take(MAX_CHECKED_OBJECTS) {
+        let size = backend.objects.size(&piece.key).await?;
+        if size.and_then(|size| i64::try_from(size).ok()) != Some(piece.size) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the content of a blob for a full or partial download.

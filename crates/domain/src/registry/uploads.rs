@@ -110,7 +110,8 @@ pub async fn receive(
     upload_stream::receive(backend, repository_path, upload, part.body).await
 }
 
-/// Completes an upload and links the blob to the repository. A blob that exists already is not stored again.
+/// Completes an upload and links the blob to the repository. A blob that exists already is not stored again, unless the
+/// storage lost an object of it.
 ///
 /// # Errors
 /// Returns `DIGEST_INVALID` if the content does not match the digest; it is then discarded. Returns
@@ -122,7 +123,11 @@ pub async fn finish(
     digest: &Digest,
 ) -> Result<(), RegistryError> {
     check_push_again(backend, repository_path).await?;
-    let ended = async |transaction: &DatabaseTransaction| complete(transaction, upload, digest).await;
+    // The storage is not read within the transaction.
+    let lost = lost_pieces(backend, digest).await?;
+    let ended = async |transaction: &DatabaseTransaction| {
+        complete(transaction, upload, digest, lost.as_deref()).await
+    };
     let (fits, pieces) = backend.database.transaction(ended).await?;
     garbage_collection::discard(backend, pieces).await;
     match fits {
@@ -135,11 +140,45 @@ pub async fn finish(
     }
 }
 
-/// Returns whether the digest matches, and the pieces to discard: those of a mismatch or of an existing blob.
+/// Returns the IDs of the pieces of an existing blob if the storage lost an object of it.
+async fn lost_pieces(backend: &Backend, digest: &Digest) -> Result<Option<Vec<i64>>, RegistryError> {
+    let db = backend.database.read();
+    let Some(blob) = registry_blobs::by_digest(digest.as_str()).one(db).await? else {
+        return Ok(None);
+    };
+    let pieces = registry_pieces::of_blob(db, blob.id).await?;
+    let is_lost = blobs::is_lost(backend, &blob, &pieces).await?;
+    Ok(is_lost.then(|| pieces.iter().map(|piece| piece.id).collect()))
+}
+
+/// Detaches the pieces of a locked blob if they are those of which the storage lost an object. Returns them, and `None`
+/// if the blob keeps its pieces.
+async fn detach_lost(
+    transaction: &DatabaseTransaction,
+    blob_id: i64,
+    lost: Option<&[i64]>,
+) -> Result<Option<Vec<registry_pieces::Model>>, RegistryError> {
+    let Some(lost) = lost else { return Ok(None) };
+    // Another push can have replaced them. IDs are never reused.
+    let pieces = registry_pieces::of_blob(transaction, blob_id).await?;
+    if !pieces.iter().map(|piece| piece.id).eq(lost.iter().copied()) {
+        return Ok(None);
+    }
+    registry_pieces::Entity::update_many()
+        .col_expr(registry_pieces::Column::BlobId, Expr::value(None::<i64>))
+        .filter(registry_pieces::Column::BlobId.eq(blob_id))
+        .exec(transaction)
+        .await?;
+    Ok(Some(pieces))
+}
+
+/// Returns whether the digest matches, and the pieces to discard: those of a mismatch or of an existing blob, or the
+/// pieces of a blob that were replaced.
 async fn complete(
     transaction: &DatabaseTransaction,
     upload: &Upload,
     digest: &Digest,
+    lost: Option<&[i64]>,
 ) -> Result<(bool, Vec<registry_pieces::Model>), RegistryError> {
     // Locked first, because the deletion of a project locks its repositories before their uploads.
     registry_repositories::lock_shared(transaction, upload.repository_id)
@@ -150,10 +189,12 @@ async fn complete(
         .ok_or_else(RegistryError::unknown_upload)?;
     let hashing = DigestState::resume(&upload.hash_state).ok_or_else(RegistryError::unknown_upload)?;
     let fits = hashing.digest() == *digest;
+    let mut unused = Vec::new();
     if fits {
         let (blob_id, new) = blob(transaction, digest, upload.received).await?;
         blobs::link(transaction, upload.repository_id, blob_id).await?;
-        if new {
+        let replaced = detach_lost(transaction, blob_id, lost).await?;
+        if new || replaced.is_some() {
             registry_pieces::Entity::update_many()
                 .col_expr(registry_pieces::Column::BlobId, Expr::value(blob_id))
                 .col_expr(registry_pieces::Column::UploadId, Expr::value(None::<i64>))
@@ -162,8 +203,10 @@ async fn complete(
                 .exec(transaction)
                 .await?;
         }
+        unused.extend(replaced.into_iter().flatten());
     }
-    Ok((fits, delete_upload(transaction, upload.id).await?))
+    unused.extend(delete_upload(transaction, upload.id).await?);
+    Ok((fits, unused))
 }
 
 /// Deletes an upload and returns its complete pieces, which are now orphaned. A piece that is being written

@@ -1,7 +1,9 @@
 //! Blobs: whole and partial downloads, mounts and deletion.
 
 use reqwest::Method;
+use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::json;
+use storage::entities::registry_pieces;
 
 use super::{Tool, assert_refused, digest, noise, objects, request_token};
 use crate::support::server::ROOT_TOKEN;
@@ -120,7 +122,26 @@ async fn concurrent_pushes_of_one_blob_store_one_object(server: TestServer) {
     assert_eq!(objects(&server).await.len(), 1);
 }
 
+async fn lost_blob_is_unknown_to_head_and_stored_by_the_next_push(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    let id = tool.push_blob(b"lost").await;
+    let path = tool.path(&format!("blobs/{id}"));
+    let keys = objects(&server).await;
+    server.backend.objects.delete(&keys[0]).await.expect("the storage");
+    tool.client.head(&path).await.expect(404);
+    for _ in 0..2 {
+        tool.push_blob(b"lost").await;
+        tool.client.head(&path).await.expect(200);
+        assert_eq!(tool.client.get(&path).await.expect(200).body, b"lost");
+        assert_eq!(objects(&server).await.len(), 1);
+    }
+    let pieces = registry_pieces::Entity::find().count(server.backend.database.read()).await;
+    assert_eq!((keys.len(), pieces.expect("a count")), (1, 1));
+}
+
 on_every_database![
+    lost_blob_is_unknown_to_head_and_stored_by_the_next_push,
     get_blob_returns_whole_content_and_ranges,
     blob_of_another_repository_requires_mount,
     blobs_are_deduplicated_and_deleted_per_repository,
