@@ -67,6 +67,22 @@ async fn sweep_deletes_objects_of_killed_uploads(server: TestServer) {
     assert!(keys.len() == 2 && keys.contains(&"packages/bb/new".to_owned()), "{keys:?}");
     assert_eq!(blob_count(&server).await, 2);
     root.get(&file_path(&work, ["a", "1", "there"])).await.expect(200);
+
+    // An object that cannot be deleted does not stop the sweep.
+    let stuck = server.data().join("objects/packages/dd/stuck");
+    std::fs::create_dir_all(stuck.join("inner")).expect("a directory");
+    for key in ["packages/dd/stuck", "packages/ee/none"] {
+        let row = package_blobs::ActiveModel {
+            key: Set(key.to_owned()),
+            created_at: Set(now() - TimeDelta::hours(25)),
+            ..Default::default()
+        };
+        row.insert(db).await.expect("a row");
+    }
+    sweep(&server.backend).await.expect_err("an object that cannot be deleted");
+    assert_eq!(blob_count(&server).await, 3);
+    std::fs::remove_dir_all(&stuck).expect("removing");
+    assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
 }
 
 async fn upload_with_failing_storage_leaves_nothing(server: TestServer) {

@@ -24,6 +24,7 @@ use storage::entities::{
     registry_repository_blobs as links, registry_tags as tags, registry_uploads as uploads,
 };
 
+use crate::integrations::object_storage::SweepProgress;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 
@@ -44,27 +45,30 @@ pub struct CollectionStats {
     pub blobs: u64,
 }
 
-/// Deletes abandoned uploads and the objects of orphaned pieces, and returns their number.
+/// Deletes abandoned uploads and the objects of orphaned pieces, and returns their number. An object that cannot be
+/// deleted remains for the next sweep.
 ///
 /// # Errors
-/// Returns an error if a database query or the storage fails.
+/// Returns an error if a database query fails, or if an object could not be deleted.
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     let db = backend.database.write();
     let ended = uploads::Entity::delete_many()
         .filter(uploads::Column::UpdatedAt.lt(now() - GRACE_PERIOD))
         .exec(db)
         .await?;
-    let mut swept = ended.rows_affected;
+    let (mut progress, mut after) = (SweepProgress::new(), None);
     loop {
-        let orphans = pieces::orphans(backend.database.read(), now() - GRACE_PERIOD, BATCH).await?;
-        if orphans.is_empty() {
-            return Ok(swept);
-        }
+        let db = backend.database.read();
+        let orphans = pieces::orphans(db, now() - GRACE_PERIOD, after, BATCH).await?;
+        let Some(last) = orphans.last() else { break };
+        after = Some((last.created_at, last.id));
         for piece in orphans {
-            remove(backend, &piece).await?;
-            swept += 1;
+            if !progress.record(remove(backend, &piece).await) {
+                return progress.finish();
+            }
         }
     }
+    Ok(ended.rows_affected + progress.finish()?)
 }
 
 /// Deletes orphaned pieces immediately. If that fails, a later sweep deletes them.

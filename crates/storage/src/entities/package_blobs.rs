@@ -57,14 +57,15 @@ pub async fn attach(db: &impl ConnectionTrait, id: i64, file_id: Option<i64>) ->
     Ok(attached.rows_affected > 0)
 }
 
-/// Returns objects without a file, at most `limit`: those of deleted files, condemned ones, and those of uploads that
-/// started before `begun_before`, which cannot be in progress any more.
+/// Returns objects without a file with IDs above `after`, at most `limit`: those of deleted files, condemned ones, and
+/// those of uploads that started before `begun_before`, which cannot be in progress any more.
 ///
 /// # Errors
 /// Any database error.
 pub async fn garbage(
     db: &impl ConnectionTrait,
     begun_before: DateTime<Utc>,
+    after: i64,
     limit: u64,
 ) -> Result<Vec<Model>, DbErr> {
     let over = Condition::any()
@@ -72,6 +73,7 @@ pub async fn garbage(
         .add(Column::CreatedAt.lt(begun_before));
     Entity::find()
         .filter(Column::FileId.is_null())
+        .filter(Column::Id.gt(after))
         .filter(over)
         .order_by_asc(Column::Id)
         .limit(limit)

@@ -46,23 +46,34 @@ pub async fn of_blob(db: &impl ConnectionTrait, blob_id: i64) -> Result<Vec<Mode
 }
 
 /// Returns pieces without an upload or blob, at most `limit`: complete ones, and incomplete ones created
-/// before `begun_before`, which cannot be in progress any more.
+/// before `begun_before`, which cannot be in progress any more. They follow the piece with the creation time and ID of
+/// `after`.
 ///
 /// # Errors
 /// Any database error.
 pub async fn orphans(
     db: &impl ConnectionTrait,
     begun_before: DateTime<Utc>,
+    after: Option<(DateTime<Utc>, i64)>,
     limit: u64,
 ) -> Result<Vec<Model>, DbErr> {
     let over = Condition::any()
         .add(Column::StoredAt.is_not_null())
         .add(Column::CreatedAt.lt(begun_before));
-    Entity::find()
+    let mut found = Entity::find()
         .filter(Column::UploadId.is_null())
         .filter(Column::BlobId.is_null())
-        .filter(over)
+        .filter(over);
+    if let Some((created_at, id)) = after {
+        let later = Condition::any()
+            .add(Column::CreatedAt.gt(created_at))
+            .add(Column::Id.gt(id));
+        // The first condition is a range of the index.
+        found = found.filter(Column::CreatedAt.gte(created_at)).filter(later);
+    }
+    found
         .order_by_asc(Column::CreatedAt)
+        .order_by_asc(Column::Id)
         .limit(limit)
         .all(db)
         .await

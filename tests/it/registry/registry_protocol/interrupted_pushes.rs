@@ -106,7 +106,7 @@ async fn killed_server_keeps_finished_parts_and_records_partial_object(site: Sit
     // The partially written object is recorded, and a later sweep deletes it.
     let options = storage::database::DatabaseOptions::default();
     let database = storage::database::Database::connect(&site.database_url(), &options).await.expect("a database");
-    let left = storage::entities::registry_pieces::orphans(database.read(), storage::entities::now(), 10).await;
+    let left = storage::entities::registry_pieces::orphans(database.read(), storage::entities::now(), None, 10).await;
     assert_eq!(left.expect("rows").len(), 1);
     database.close().await.expect("closing");
 }

@@ -5,6 +5,7 @@
 
 mod instance_marker;
 mod s3;
+mod sweep_progress;
 mod unknown_objects;
 mod writer;
 
@@ -25,6 +26,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::{ReaderStream, StreamReader};
 
+pub(crate) use sweep_progress::SweepProgress;
 pub use unknown_objects::UnknownObjects;
 pub use writer::ObjectWriter;
 
