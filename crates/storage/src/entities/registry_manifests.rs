@@ -30,7 +30,7 @@ pub struct Model {
     pub total_size: i64,
     /// When the image was built, from its configuration; none if missing there.
     pub image_created_at: Option<DateTime<Utc>>,
-    /// When it lost its last tag; none while it has one.
+    /// Since when it has no tag, or when it was last requested by its digest after that; none while it has a tag.
     pub untagged_since: Option<DateTime<Utc>>,
     /// When the row was created.
     pub created_at: DateTime<Utc>,

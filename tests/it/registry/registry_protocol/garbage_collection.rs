@@ -147,6 +147,39 @@ async fn untagged_manifests_are_collected_unless_referenced(server: TestServer) 
     tool.client.get(&tool.path("manifests/latest")).await.expect(200);
 }
 
+async fn requests_and_deletions_restart_the_retention_of_untagged_manifests(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    let child = tool.push_image("latest", 1).await;
+    let other = tool.push_image("latest", 2).await;
+    let list = json!({"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, "digest": child.digest, "size": 1}]});
+    let list_digest = digest(list.to_string().as_bytes());
+    tool.push_manifest("list", INDEX, &list).await.expect(201);
+    let signature = json!({
+        "schemaVersion": 2, "artifactType": "application/x-s", "layers": [],
+        "config": other.manifest["config"], "subject": {"mediaType": INDEX, "digest": list_digest, "size": 1},
+    });
+    let about = digest(signature.to_string().as_bytes());
+    tool.push_manifest(&about, IMAGE, &signature).await.expect(201);
+    tool.client.delete(&tool.path("manifests/latest")).await.expect(202);
+    let path = |digest: &str| tool.path(&format!("manifests/{digest}"));
+
+    backdate(&server, MONTHS).await;
+    tool.client.head(&path(&other.digest)).await.expect(200);
+    tool.client.delete(&path(&list_digest)).await.expect(202);
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
+    for digest in [&child.digest, &about, &other.digest] {
+        tool.client.get(&path(digest)).await.expect(200);
+    }
+    // The time is renewed at most once an hour.
+    let before = server.statements();
+    tool.client.get(&path(&other.digest)).await.expect(200);
+    let texts = server.statement_texts(before);
+    assert!(!texts.iter().any(|text| text.starts_with("UPDATE \"registry_manifests\"")), "{texts:?}");
+    backdate(&server, MONTHS).await;
+    assert_eq!(run_collector(&server).await[0], 3);
+}
+
 async fn children_of_an_index_need_no_transactions(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
@@ -250,6 +283,8 @@ on_every_database![
     unreferenced_blobs_are_collected_after_grace_period with unreachable_retention_options(),
     restore_discards_uploads_and_unreferenced_objects,
     untagged_manifests_are_collected_unless_referenced with untagged_manifests_are_collected_unless_referenced_options(),
+    requests_and_deletions_restart_the_retention_of_untagged_manifests with
+        untagged_manifests_are_collected_unless_referenced_options(),
     children_of_an_index_need_no_transactions with untagged_manifests_are_collected_unless_referenced_options(),
     untagged_images_are_not_collected_by_default,
     abandoned_uploads_are_collected,

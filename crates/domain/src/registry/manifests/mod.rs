@@ -3,13 +3,15 @@
 mod document;
 mod upload;
 
-use sea_orm::sea_query::Expr;
+use chrono::TimeDelta;
+use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, ExprTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
 };
 use storage::entities::registry_manifests::{Column, Entity, by_digest};
 use storage::entities::{
-    registry_manifest_contents as contents, registry_manifest_references as references,
+    now, registry_manifest_contents as contents, registry_manifest_references as references,
     registry_repositories, registry_tags,
 };
 
@@ -27,6 +29,9 @@ pub use upload::{MAX_BYTES, UploadedManifest, push};
 
 /// Maximum number of manifests in a referrer list.
 pub const MAX_PER_PAGE: u64 = 50;
+
+/// Resolution of the time since which a manifest is untagged. Each pull of an index requests its untagged children.
+const UNTAGGED_TIME_RESOLUTION: TimeDelta = TimeDelta::hours(1);
 
 /// Reference to a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +78,8 @@ fn manifest_unknown(reference: &ManifestReference) -> RegistryError {
     RegistryError::with_detail(RegistryErrorCode::ManifestUnknown, "manifest unknown", what)
 }
 
-/// Returns a manifest of a repository, without its bytes.
+/// Returns a manifest of a repository, without its bytes. A request for an untagged manifest by its digest restarts the
+/// retention of the manifest.
 ///
 /// # Errors
 /// Returns `MANIFEST_UNKNOWN` if it does not exist.
@@ -91,7 +97,24 @@ pub async fn find(
             named.one(db).await?.and_then(|(_, manifest)| manifest)
         }
     };
-    found.ok_or_else(|| manifest_unknown(reference))
+    let manifest = found.ok_or_else(|| manifest_unknown(reference))?;
+    let outdated = now() - UNTAGGED_TIME_RESOLUTION;
+    if manifest.untagged_since.is_some_and(|since| since < outdated) {
+        let outdated = Column::UntaggedSince.lt(outdated);
+        restart_retention(backend.database.write(), Column::Id.eq(manifest.id).and(outdated)).await?;
+    }
+    Ok(manifest)
+}
+
+/// Restarts the retention of the untagged manifests that meet a condition.
+async fn restart_retention(db: &impl ConnectionTrait, condition: Expr) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::UntaggedSince, Expr::value(now()))
+        .filter(condition)
+        .filter(Column::UntaggedSince.is_not_null())
+        .exec(db)
+        .await?;
+    Ok(())
 }
 
 /// Returns the bytes of a manifest. Reserves their memory before they are read.
@@ -109,7 +132,8 @@ pub async fn content(
     content.ok_or_else(|| manifest_unknown(reference))
 }
 
-/// Deletes a manifest with all its tags. Its content remains until the garbage collection.
+/// Deletes a manifest with all its tags. Its content remains until the garbage collection. The retention of its
+/// children and referrers restarts.
 ///
 /// # Errors
 /// Returns `MANIFEST_UNKNOWN` if it does not exist, and `DENIED` while a list contains it.
@@ -128,6 +152,16 @@ pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> R
                 digest,
             ));
         }
+        let children = Query::select()
+            .column(references::Column::ChildId)
+            .from(references::Entity)
+            .and_where(Expr::col(references::Column::ManifestId).eq(manifest.id))
+            .and_where(Expr::col(references::Column::ChildId).is_not_null())
+            .take();
+        restart_retention(transaction, Column::Id.in_subquery(children)).await?;
+        let of_repository = Column::RepositoryId.eq(repository_id);
+        let referrers = of_repository.and(Column::SubjectDigest.eq(digest.as_str()));
+        restart_retention(transaction, referrers).await?;
         Entity::delete_by_id(manifest.id).exec(transaction).await?;
         Ok(())
     };
