@@ -18,7 +18,8 @@ impl RegistryCall<'_> {
         let digest = Digest::parse(digest)?;
         let repository = self.repository_path.repository(self.backend).await?;
         if request.method() == Method::DELETE {
-            blobs::remove(self.backend, repository.id, &digest).await?;
+            let access = &self.repository_path.access;
+            blobs::remove(self.backend, access, repository.id, &digest).await?;
             return Ok(responses::empty(StatusCode::ACCEPTED));
         }
         let blob = blobs::find(self.backend, repository.id, &digest).await?;

@@ -38,10 +38,13 @@ impl RegistryCall<'_> {
         let reference = ManifestReference::parse_existing(reference)?;
         let repository = self.repository_path.repository(self.backend).await?;
         if request.method() == Method::DELETE {
+            let access = &self.repository_path.access;
             match &reference {
-                ManifestReference::Tag(name) => tags::delete(self.backend, repository.id, name).await?,
+                ManifestReference::Tag(name) => {
+                    tags::delete(self.backend, access, repository.id, name).await?
+                }
                 ManifestReference::Digest(digest) => {
-                    manifests::delete(self.backend, repository.id, digest).await?
+                    manifests::delete(self.backend, access, repository.id, digest).await?
                 }
             }
             return Ok(responses::empty(StatusCode::ACCEPTED));

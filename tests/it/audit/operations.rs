@@ -47,6 +47,8 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("create_cluster", "cluster_added"),
     ("delete_cluster", "cluster_removed"),
     ("delete_registry_repository", "registry_repository_deleted"),
+    ("delete_registry_tag", "registry_tag_deleted"),
+    ("delete_registry_tags", "registry_tags_deletion_requested"),
     ("upload_generic_package_file", "package_published"),
     ("upload_npm_package", "package_published"),
     ("set_npm_package_tag", "package_tag_changed"),
@@ -300,7 +302,7 @@ const UNRECORDED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "code and images: events record pushes, and Git records commits",
+        "code: events record pushes, and Git records commits",
         &[
             "create_branch",
             "delete_branch",
@@ -309,8 +311,6 @@ const UNRECORDED: &[(&str, &[&str])] = &[
             "cherry_pick_commit",
             "revert_commit",
             "create_commit_comment",
-            "delete_registry_tags",
-            "delete_registry_tag",
             "create_file",
             "update_file",
             "delete_file",
@@ -426,6 +426,8 @@ const OTHER_KINDS: &[&str] = &[
     "package_file_added",
     "package_files_cleaned_up",
     "container_expiration_policy_changed",
+    "registry_manifest_deleted",
+    "registry_blob_deleted",
     "package_deprecation_changed",
 ];
 

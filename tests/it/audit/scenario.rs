@@ -263,8 +263,11 @@ impl Scenario<'_> {
         self.post("archive_project", &format!("{path}/archive"), json!({})).await;
         self.post("unarchive_project", &format!("{path}/unarchive"), json!({})).await;
         self.credentials_of_project(&path).await;
-        let repository = container_registry::repository(self.server, work, "image").await;
-        self.delete("delete_registry_repository", &format!("{path}/registry/repositories/{repository}")).await;
+        let image = container_registry::image(self.server, work, "image", "latest", None).await;
+        let repository = format!("{path}/registry/repositories/{image}");
+        self.delete("delete_registry_tag", &format!("{repository}/tags/latest")).await;
+        self.delete("delete_registry_tags", &format!("{repository}/tags?name_regex_delete=v1.*")).await;
+        self.delete("delete_registry_repository", &repository).await;
         self.packages(&path).await;
         self.delete("delete_project", &path).await;
         self.post("restore_project", &format!("{path}/restore"), json!({})).await;

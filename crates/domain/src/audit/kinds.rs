@@ -267,6 +267,14 @@ kinds! {
     ClusterRemoved = "cluster_removed", Remove "cluster", [Project];
     /// A repository of the container registry was deleted.
     RegistryRepositoryDeleted = "registry_repository_deleted", Remove "registry_repository", [Project];
+    /// A single tag of the container registry was deleted.
+    RegistryTagDeleted = "registry_tag_deleted", Remove "registry_tag", [Project];
+    /// The deletion of tags of the container registry by rules was requested.
+    RegistryTagsDeletionRequested = "registry_tags_deletion_requested", Remove "registry_tags", [Project];
+    /// A manifest of the container registry was deleted with its tags.
+    RegistryManifestDeleted = "registry_manifest_deleted", Remove "registry_manifest", [Project];
+    /// A blob was removed from a repository of the container registry.
+    RegistryBlobDeleted = "registry_blob_deleted", Remove "registry_blob", [Project];
     /// The expiration policy of the container registry changed.
     ContainerExpirationPolicyChanged = "container_expiration_policy_changed", Change "container_expiration_policy", [Project];
     /// A package was created with its first file.

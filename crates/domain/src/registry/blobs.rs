@@ -14,6 +14,8 @@ use storage::entities::{
 
 use super::digest::Digest;
 use super::repositories::RepositoryPath;
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
@@ -214,7 +216,12 @@ pub async fn mount(
 ///
 /// # Errors
 /// Returns `BLOB_UNKNOWN` if the repository does not contain it, and `DENIED` while a manifest refers to it.
-pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), RegistryError> {
+pub async fn remove(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository_id: i64,
+    digest: &Digest,
+) -> Result<(), RegistryError> {
     backend
         .database
         .transaction(async |transaction| {
@@ -222,7 +229,7 @@ pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> R
                 RegistryError::with_detail(RegistryErrorCode::BlobUnknown, "blob unknown to registry", digest)
             };
             let locked = registry_repositories::lock_for_push(transaction, repository_id).await?;
-            locked.ok_or_else(unknown)?;
+            let repository = locked.ok_or_else(unknown)?;
             let blob = registry_blobs::by_digest(digest.as_str())
                 .one(transaction)
                 .await?;
@@ -245,10 +252,13 @@ pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> R
                 .filter(Column::BlobId.eq(blob.id))
                 .exec(transaction)
                 .await?;
-            match removed.rows_affected {
-                0 => Err(unknown()),
-                _ => Ok(()),
+            if removed.rows_affected == 0 {
+                return Err(unknown());
             }
+            let description = format!("{}@{digest}", repository.name);
+            let target = AuditTarget::new("RegistryBlob", blob.id, description);
+            let event = AuditEvent::new(AuditKind::RegistryBlobDeleted, access.audit_entity(), target);
+            Ok(audit::record(transaction, &access.caller, event).await?)
         })
         .await
 }

@@ -39,8 +39,7 @@ pub async fn delete_tag(
                 .await?
                 .ok_or_else(|| Error::not_found("Tag"))?;
             check_unmodified_since(if_unmodified_since, tag.updated_at)?;
-            tags::remove(transaction, repository.id, &[tag.name]).await?;
-            Ok(())
+            tags::remove_one(transaction, access, &repository, tag).await
         })
         .await
 }

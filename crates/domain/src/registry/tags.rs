@@ -3,12 +3,14 @@
 
 use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait,
-    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    ExprTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
 };
 use storage::entities::registry_tags::{ActiveModel, Column, Entity, Model, of_repository};
-use storage::entities::{now, registry_manifests};
+use storage::entities::{now, registry_manifests, registry_repositories};
 
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
@@ -134,29 +136,43 @@ async fn record_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i
     Ok(())
 }
 
+/// Deletes a tag of a locked repository for a caller.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn remove_one(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    repository: &registry_repositories::Model,
+    tag: Model,
+) -> Result<()> {
+    let description = format!("{}:{}", repository.name, tag.name);
+    let target = AuditTarget::new("RegistryTag", tag.id, description);
+    remove(transaction, repository.id, &[tag.name]).await?;
+    let event = AuditEvent::new(AuditKind::RegistryTagDeleted, access.audit_entity(), target);
+    audit::record(transaction, &access.caller, event).await
+}
+
 /// Deletes a tag for a client of the protocol.
 ///
 /// # Errors
 /// Returns `MANIFEST_UNKNOWN` if it does not exist.
-pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result<(), RegistryError> {
-    let name = name.to_owned();
-    let unknown = || {
-        RegistryError::with_detail(
-            RegistryErrorCode::ManifestUnknown,
-            "the tag does not exist",
-            &name,
-        )
-    };
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository_id: i64,
+    name: &str,
+) -> Result<(), RegistryError> {
+    let unknown =
+        || RegistryError::with_detail(RegistryErrorCode::ManifestUnknown, "the tag does not exist", name);
     backend
         .database
         .transaction(async |transaction| {
-            let locked =
-                storage::entities::registry_repositories::lock_for_push(transaction, repository_id).await?;
-            locked.ok_or_else(unknown)?;
-            match remove(transaction, repository_id, std::slice::from_ref(&name)).await? {
-                0 => Err(unknown()),
-                _ => Ok(()),
-            }
+            let locked = registry_repositories::lock_for_push(transaction, repository_id).await?;
+            let repository = locked.ok_or_else(unknown)?;
+            let found = of_repository(repository_id).filter(Column::Name.eq(name));
+            let tag = found.one(transaction).await?.ok_or_else(unknown)?;
+            Ok(remove_one(transaction, access, &repository, tag).await?)
         })
         .await
 }

@@ -102,6 +102,30 @@ async fn blobs_are_deduplicated_and_deleted_per_repository(server: TestServer) {
     assert_eq!(other.header("allow"), "DELETE, GET, HEAD");
 }
 
+async fn deletions_are_audited(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work/app").await;
+    let image = tool.push_image("latest", 1).await;
+    let blob = tool.push_blob(b"blob").await;
+    for path in [format!("blobs/{blob}"), "manifests/latest".to_owned(), format!("manifests/{}", image.digest)] {
+        tool.client.delete(&tool.path(&path)).await.expect(202);
+        // An action that fails is not recorded.
+        tool.client.delete(&tool.path(&path)).await.expect(404);
+    }
+    let events = root.get(&format!("/projects/{id}/audit_events")).await.expect(200).json();
+    assert_eq!(events[0]["author_id"], 1);
+    let details = events.as_array().expect("events").iter().rev().map(|event| &event["details"]);
+    let found: Vec<_> = details.map(|details| (&details["event_name"], &details["target_details"])).collect();
+    let expected = [
+        (json!("registry_blob_deleted"), json!(format!("app@{blob}"))),
+        (json!("registry_tag_deleted"), json!("app:latest")),
+        (json!("registry_manifest_deleted"), json!(format!("app@{}", image.digest))),
+    ];
+    let expected: Vec<_> = expected.iter().map(|(name, target)| (name, target)).collect();
+    assert!(found.ends_with(&expected), "{found:?}");
+}
+
 async fn concurrent_pushes_of_one_blob_store_one_object(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let bytes = noise(2_500_000, 7);
@@ -145,5 +169,6 @@ on_every_database![
     get_blob_returns_whole_content_and_ranges,
     blob_of_another_repository_requires_mount,
     blobs_are_deduplicated_and_deleted_per_repository,
+    deletions_are_audited,
     concurrent_pushes_of_one_blob_store_one_object,
 ];

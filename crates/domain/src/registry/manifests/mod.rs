@@ -17,6 +17,8 @@ use storage::entities::{
 
 use super::digest::Digest;
 use super::tags;
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::Result;
@@ -137,11 +139,16 @@ pub async fn content(
 ///
 /// # Errors
 /// Returns `MANIFEST_UNKNOWN` if it does not exist, and `DENIED` while a list contains it.
-pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), RegistryError> {
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository_id: i64,
+    digest: &Digest,
+) -> Result<(), RegistryError> {
     let missing = || manifest_unknown(&ManifestReference::Digest(digest.clone()));
     let removed = async |transaction: &DatabaseTransaction| {
         let locked = registry_repositories::lock_for_push(transaction, repository_id).await?;
-        locked.ok_or_else(missing)?;
+        let repository = locked.ok_or_else(missing)?;
         let found = by_digest(repository_id, digest.as_str()).one(transaction).await?;
         let manifest = found.ok_or_else(missing)?;
         let named = references::Entity::find().filter(references::Column::ChildId.eq(manifest.id));
@@ -163,7 +170,10 @@ pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> R
         let referrers = of_repository.and(Column::SubjectDigest.eq(digest.as_str()));
         restart_retention(transaction, referrers).await?;
         Entity::delete_by_id(manifest.id).exec(transaction).await?;
-        Ok(())
+        let description = format!("{}@{digest}", repository.name);
+        let target = AuditTarget::new("RegistryManifest", manifest.id, description);
+        let event = AuditEvent::new(AuditKind::RegistryManifestDeleted, access.audit_entity(), target);
+        Ok(audit::record(transaction, &access.caller, event).await?)
     };
     backend.database.transaction(removed).await
 }

@@ -17,6 +17,7 @@ use storage::entities::{now, registry_manifests, registry_tags};
 use storage::jobs::{self, JobFailure};
 
 use super::{check_can_pull, find_repository, tags};
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -108,6 +109,13 @@ pub async fn enqueue(
             if !record_request(transaction, repository.id, asked_at).await? {
                 return Err(Error::Rejected(TOO_SOON.into()));
             }
+            let target = AuditTarget::new("RegistryRepository", repository.id, repository.name.clone());
+            let event = AuditEvent::new(
+                AuditKind::RegistryTagsDeletionRequested,
+                access.audit_entity(),
+                target,
+            );
+            audit::record(transaction, &access.caller, event.from(&rules.delete)).await?;
             let job = DeleteRegistryTags {
                 repository_id: repository.id,
                 wish: rules.clone(),
