@@ -7,7 +7,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use storage::entities::packages::{self, Column, PackageStatus, PackageType};
-use storage::entities::row_conditions::is_among;
+use storage::entities::row_conditions::{by_code_points, is_among};
 use storage::entities::{package_files, package_metadata, package_tags};
 
 use super::access::{check_access, readable_projects};
@@ -124,23 +124,28 @@ pub async fn by_name(
     Ok(found)
 }
 
-/// Returns the names of all packages of a format, sorted by code point. Reserves the memory of the names.
+/// Returns the names of all packages of a format, sorted by code point, without the names after the first `MAX_ROWS`.
+/// Reserves the memory of the names.
 ///
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled, and `Overloaded` if too little memory is left.
 pub async fn names(backend: &Backend, scope: &PackageScope<'_>, kind: PackageType) -> Result<Vec<String>> {
-    let mut names: Vec<String> = scope
+    let db = backend.database.read();
+    let names: Vec<String> = scope
         .listed(kind)?
         .select_only()
         .column(Column::LookupName)
         .group_by(Column::LookupName)
+        .order_by_asc(by_code_points(
+            db.get_database_backend(),
+            Column::LookupName.into_expr(),
+        ))
         .limit(MAX_ROWS)
         .into_tuple()
-        .all(backend.database.read())
+        .all(db)
         .await?;
     let size: usize = names.iter().map(|name| size_of::<String>() + name.len()).sum();
     scope.caller().reserve_memory(size as u64)?;
-    names.sort_unstable();
     Ok(names)
 }
 

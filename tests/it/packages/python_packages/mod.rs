@@ -258,6 +258,11 @@ async fn index_is_read_in_few_statements(server: TestServer) {
         root.get(&url).await.expect(200);
         assert!(server.statements() - before <= 4, "{url}: {}", server.statements() - before);
     }
+    // The limit on the number of rows omits the last names.
+    let before = server.statements();
+    root.get(&base).await.expect(200);
+    let texts = server.statement_texts(before);
+    assert!(texts.iter().any(|text| text.contains("GROUP BY") && text.contains("ORDER BY")), "{texts:?}");
 }
 
 on_every_database![
