@@ -1,5 +1,7 @@
 //! Query plans of the databases.
 
+use std::collections::BTreeMap;
+
 use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use storage::database::Database;
 
@@ -66,17 +68,19 @@ async fn plan_of_postgresql(db: &Database, sql: &str, value: Option<&str>) -> Ve
 /// Maximum number of statements for a page of a list.
 const MAX_STATEMENTS: usize = 15;
 
-/// Requests the first page of each list with each query and client. Returns the statements, with their plans, that scan
-/// the whole table without using an order. Counts are skipped, because they stop at their limit. A query with a scope
-/// is sent to the bare path.
-pub async fn full_scans(
+/// Statements of list requests that read a table, each with the path of a request that executes it.
+pub type ListStatements = BTreeMap<String, String>;
+
+/// Requests the first page of each list with each query and client, and returns the statements that read the table. A
+/// query with a scope is sent to the bare path. Counts are skipped, because they stop at their limit.
+pub async fn list_statements(
     server: &TestServer,
     clients: &[&Client],
     lists: &[String],
     queries: &[&str],
     table: &str,
-) -> Vec<String> {
-    let mut full_scans = Vec::new();
+) -> ListStatements {
+    let mut found = ListStatements::new();
     for list in lists {
         for client in clients {
             for query in queries {
@@ -87,14 +91,24 @@ pub async fn full_scans(
                 let all = statements(server, client, &path).await;
                 assert!(all.len() <= MAX_STATEMENTS, "{path}: {} statements", all.len());
                 let of_table =
-                    |sql: &&String| sql.contains(&format!("\"{table}\"")) && !sql.starts_with("SELECT COUNT(*)");
-                for sql in all.iter().filter(of_table) {
-                    let plan = plan(server, sql, None).await;
-                    if reads_all(&plan, table, sql.contains("\"few\"")) {
-                        full_scans.push(format!("{path}: {sql} {plan:#?}"));
-                    }
+                    |sql: &String| sql.contains(&format!("\"{table}\"")) && !sql.starts_with("SELECT COUNT(*)");
+                for sql in all.into_iter().filter(of_table) {
+                    found.entry(sql).or_insert_with(|| path.clone());
                 }
             }
+        }
+    }
+    found
+}
+
+/// Returns the statements, with their plans, that scan the whole table without using an order.
+pub async fn full_scans(server: &TestServer, statements: &ListStatements, table: &str) -> Vec<String> {
+    assert!(!statements.is_empty());
+    let mut full_scans = Vec::new();
+    for (sql, path) in statements {
+        let plan = plan(server, sql, None).await;
+        if reads_all(&plan, table, sql.contains("\"few\"")) {
+            full_scans.push(format!("{path}: {sql} {plan:#?}"));
         }
     }
     full_scans

@@ -9,7 +9,7 @@ use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 /// Number of issues: more than the server reads in the order of a list before it looks up matches.
-const ISSUES: usize = 9_000;
+const ISSUES: usize = 6_000;
 /// Number of the oldest issues, which have the label `old`: more than the server looks up one by one.
 const OLD: usize = 1_500;
 /// Issues per page.

@@ -1,14 +1,18 @@
 //! Query plans of issue lists: no list scans the whole table for its first page.
 
+use holdfast::config::ConfigOptions;
 use sea_orm::{ConnectionTrait, DbBackend};
 use serde_json::json;
 
-use crate::support::query_plans::{full_scans, plan, statements};
+use crate::support::query_plans::{full_scans, list_statements, plan, statements};
 use crate::support::spaces::{group, join, project};
-use crate::support::{TestServer, on_every_database};
+use crate::support::{DatabaseKind, TestServer, on_every_database};
 
-/// Number of issues in addition to the few that match the queries.
-const CROWD_SIZE: usize = 20_000;
+/// Number of issues in addition to the few that match the queries: more than the server reads in the
+/// order of a list.
+const CROWD_SIZE: usize = 6_000;
+/// Number of issues of the test with many matching issues.
+const LARGE_CROWD_SIZE: usize = 8_000;
 /// Number of matching issues at the end of the order.
 const OLD_ISSUES: usize = 3_000;
 
@@ -77,10 +81,9 @@ const QUERIES: &[&str] = &[
 ];
 
 /// Inserts many issues of a project directly into the database, with labels and assignees.
-async fn insert_many_issues(server: &TestServer, project_id: i64, label_id: i64) {
+async fn insert_many_issues(server: &TestServer, project_id: i64, label_id: i64, count: usize) {
     let db = server.backend.database.write();
-    let numbers =
-        format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", CROWD_SIZE + 99);
+    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", count + 99);
     let time = "'2025-01-01T00:00:00+00:00'";
     let issues = format!(
         "{numbers} INSERT INTO issues (project_id, iid, author_id, title, state, tasks, completed_tasks, created_at, \
@@ -104,13 +107,14 @@ async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
     let label = crate::planning::labels::label(&root, &format!("/projects/{one}"), "ui").await;
     let matching_issue = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
     crate::planning::issues::open(&root, one, matching_issue).await;
-    insert_many_issues(&server, one, label).await;
     let lists = [
         "/issues?scope=all".to_owned(),
         format!("/groups/{engines}/issues?per_page=20"),
         format!("/projects/{one}/issues?per_page=20"),
     ];
-    let full_scans = full_scans(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
+    insert_many_issues(&server, one, label, CROWD_SIZE).await;
+    let statements = list_statements(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
+    let full_scans = full_scans(&server, &statements, "issues").await;
     assert!(full_scans.is_empty(), "{} statements scan the whole table: {}", full_scans.len(), full_scans.join("\n\n"));
 }
 
@@ -119,7 +123,7 @@ async fn search_for_rare_word_uses_the_text_index(server: TestServer) {
     let one = project(&root, "one", json!({"visibility": "public"})).await;
     let label = crate::planning::labels::label(&root, &format!("/projects/{one}"), "ui").await;
     crate::planning::issues::open(&root, one, json!({"title": "needle"})).await;
-    insert_many_issues(&server, one, label).await;
+    insert_many_issues(&server, one, label, CROWD_SIZE).await;
     let index = match server.backend.database.read().get_database_backend() {
         DbBackend::Postgres => "ix_issues_",
         _ => "VIRTUAL TABLE INDEX",
@@ -136,14 +140,12 @@ async fn search_for_rare_word_uses_the_text_index(server: TestServer) {
 }
 
 /// A condition that is checked for each row must not run a full-text query or look up each label of the same title.
-async fn row_checks_on_sqlite_read_only_rows_of_the_issue(server: TestServer) {
+async fn row_checks_on_sqlite_read_only_rows_of_the_issue() {
+    let server = TestServer::start_with(DatabaseKind::Sqlite, ConfigOptions::default()).await;
     let root = server.root();
     let one = project(&root, "one", json!({"visibility": "public"})).await;
     let label = crate::planning::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-    insert_many_issues(&server, one, label).await;
-    if server.backend.database.read().get_database_backend() != DbBackend::Sqlite {
-        return;
-    }
+    insert_many_issues(&server, one, label, CROWD_SIZE).await;
     let lists = [
         "search=much",
         "search=much&order_by=due_date",
@@ -177,6 +179,7 @@ async fn row_checks_on_sqlite_read_only_rows_of_the_issue(server: TestServer) {
         let sorts = plan.iter().any(|line| line.contains("USE TEMP B-TREE FOR ORDER BY"));
         assert!(!sorts || !sql.contains("\"ordered\""), "{sql} {plan:#?}");
     }
+    server.stop().await;
 }
 
 async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServer) {
@@ -185,7 +188,7 @@ async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServe
     let one = project(&root, "one", json!({"namespace_id": team, "visibility": "public"})).await;
     let group_label = crate::planning::labels::label(&root, &format!("/groups/{team}"), "old").await;
     let label = crate::planning::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-    insert_many_issues(&server, one, label).await;
+    insert_many_issues(&server, one, label, LARGE_CROWD_SIZE).await;
     // All issues have the same creation time, so the lowest IIDs are the oldest.
     let old = format!(
         "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {group_label} FROM issues WHERE iid < {}",
@@ -223,6 +226,7 @@ async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServe
 on_every_database![
     first_page_of_each_list_avoids_full_table_scans,
     search_for_rare_word_uses_the_text_index,
-    row_checks_on_sqlite_read_only_rows_of_the_issue,
     filters_find_and_count_issues_at_the_end_of_the_order,
 ];
+
+harness::tests![row_checks_on_sqlite_read_only_rows_of_the_issue];

@@ -5,12 +5,13 @@ use serde_json::json;
 
 use super::{propose, public_project};
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::query_plans::{full_scans, plan, statements};
+use crate::support::query_plans::{full_scans, list_statements, plan, statements};
 use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
-/// Number of merge requests in addition to the few that match the queries.
-const CROWD_SIZE: usize = 20_000;
+/// Number of merge requests in addition to the few that match the queries: more than the server reads in the
+/// order of a list.
+const CROWD_SIZE: usize = 6_000;
 
 /// Each list parameter alone, and some combinations.
 const QUERIES: &[&str] = &[
@@ -113,8 +114,9 @@ async fn insert_many_merge_requests(server: &TestServer, project_id: i64, label_
     server.backend.database.invalidate();
 }
 
-/// Creates a public project of a group with one merge request that matches the queries and many that do not.
-async fn project_with_many_merge_requests(server: &TestServer) -> (i64, Project<'_>) {
+/// Creates a public project of a group with one merge request that matches the queries. Returns the ID of the group, the
+/// project and the ID of a label.
+async fn project_with_merge_request(server: &TestServer) -> (i64, Project<'_>, i64) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let one = public_project(server, "one").await;
@@ -128,13 +130,12 @@ async fn project_with_many_merge_requests(server: &TestServer) -> (i64, Project<
     });
     let label = crate::planning::labels::label(&root, &format!("/projects/{}", one.id), "ui").await;
     propose(&root, one.id, "needle", "main", json!({"labels": "bug"})).await;
-    insert_many_merge_requests(server, one.id, label).await;
-    (engines, one)
+    (engines, one, label)
 }
 
 async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
     let root = server.root();
-    let (engines, one) = project_with_many_merge_requests(&server).await;
+    let (engines, one, label) = project_with_merge_request(&server).await;
     let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
     let path = format!("/projects/{}/merge_requests/1", one.id);
@@ -144,13 +145,16 @@ async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
         format!("/groups/{engines}/merge_requests?per_page=20"),
         format!("/projects/{}/merge_requests?per_page=20", one.id),
     ];
-    let full_scans = full_scans(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
+    insert_many_merge_requests(&server, one.id, label).await;
+    let statements = list_statements(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
+    let full_scans = full_scans(&server, &statements, "merge_requests").await;
     assert!(full_scans.is_empty(), "{} statements scan the whole table: {}", full_scans.len(), full_scans.join("\n\n"));
 }
 
 async fn search_for_rare_word_uses_the_text_index(server: TestServer) {
     let root = server.root();
-    project_with_many_merge_requests(&server).await;
+    let (_, one, label) = project_with_merge_request(&server).await;
+    insert_many_merge_requests(&server, one.id, label).await;
     let index = match server.backend.database.read().get_database_backend() {
         DbBackend::Postgres => "ix_merge_requests_",
         _ => "VIRTUAL TABLE INDEX",

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{all, report, security, vulnerability};
-use crate::support::query_plans::full_scans;
+use crate::support::query_plans::{full_scans, list_statements};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -53,7 +53,8 @@ async fn list_vulnerabilities_uses_index(server: TestServer) {
     vulnerability(&root, &path, "a").await;
     let lists = [format!("{path}/vulnerabilities?per_page=20")];
     let queries = ["page=1", "state=opened", "severity=high", "report_type=sast"];
-    let scans = full_scans(&server, &[&root], &lists, &queries, "vulnerabilities").await;
+    let statements = list_statements(&server, &[&root], &lists, &queries, "vulnerabilities").await;
+    let scans = full_scans(&server, &statements, "vulnerabilities").await;
     assert_eq!(scans, Vec::<String>::new());
 }
 
