@@ -202,8 +202,10 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
     if enough || (access.anonymous && open) { Expected::Admitted } else { Expected::Forbidden }
 }
 
-/// Returns the callers of an operation: all non-members, and each role up to the minimum role.
-fn callers(operation: &Operation) -> Vec<Caller> {
+/// Returns the callers of an operation: all non-members, and roles up to the minimum role. In private spaces, direct
+/// members have each of these roles. The others have the minimum role and the one below it, because all operations look
+/// up the role in the same way.
+fn callers(operation: &Operation, visibility: Visibility) -> Vec<Caller> {
     if operation.no_credentials {
         return vec![Caller::Anonymous];
     }
@@ -217,9 +219,14 @@ fn callers(operation: &Operation) -> Vec<Caller> {
                 MinimumAccess::Admin => AccessLevel::Owner,
                 minimum => level(minimum).unwrap_or(AccessLevel::Guest),
             };
-            let roles = ROLES.into_iter().filter(|role| *role <= least);
-            callers
-                .extend(roles.flat_map(|role| [Caller::Member(role), Caller::Inherited(role), Caller::Invited(role)]));
+            let roles = &ROLES[..=index(least)];
+            let highest = &roles[roles.len().saturating_sub(2)..];
+            let is_private = visibility == Visibility::Private;
+            let direct = if is_private { roles } else { highest };
+            callers.extend(direct.iter().map(|role| Caller::Member(*role)));
+            if is_private {
+                callers.extend(highest.iter().flat_map(|role| [Caller::Inherited(*role), Caller::Invited(*role)]));
+            }
         }
     }
     callers
@@ -377,7 +384,7 @@ impl<'a> Fixture<'a> {
         };
         for space in spaces {
             let key = self.key_of(operation, space);
-            for caller in callers(operation) {
+            for caller in callers(operation, space.visibility) {
                 let response = self.call(operation, caller, space, key).await;
                 let mut expected = expected(operation, caller, space.visibility);
                 let own_rule = SERVICE_RULES
