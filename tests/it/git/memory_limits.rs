@@ -232,7 +232,7 @@ async fn small_file_with_large_base_is_not_read_in_the_server() {
 }
 
 /// Commits with long messages; the last is on the branch `main`, and a tag with a long message points to each.
-const LARGE_COMMITS: usize = 12;
+const LARGE_COMMITS: usize = 8;
 /// Size of each message. A commit of at most 12 MiB is read in the server.
 const MESSAGE_BYTES: usize = 11 << 20;
 
@@ -255,7 +255,7 @@ async fn large_messages_use_bounded_memory() {
     owner.put("/projects/root%2Fp", json!({"visibility": "public"})).await.expect(200);
     let mut attack = Attack::start("lists of commits with long messages", &server);
     let client = Client::new(&server.base, None);
-    let paths = ["commits", "branches", "tags", "compare?from=main~12&to=main&straight=true"];
+    let paths = ["commits", "branches", "tags", "compare?from=main~8&to=main&straight=true"];
     let reads = join_all(paths.iter().cycle().take(4 * paths.len()).map(|path| {
         let request = client.request(Method::GET, &format!("/projects/root%2Fp/repository/{path}"));
         async {
