@@ -9,6 +9,8 @@ use crate::support::{ApiResponse, Client, DatabaseKind, TestServer, on_every_dat
 
 /// Media type of Markdown.
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
+/// Maximum number of elements of the page of an operation. Scripts add some; the tests in a browser allow 2,000.
+const MAX_ELEMENTS: usize = 1_940;
 /// A page of an operation.
 const PAGE: &str = "//docs/operation/get_project";
 
@@ -45,6 +47,14 @@ async fn all_pages_are_served_with_type_policy_and_digest() {
         assert!(!policy.contains("unsafe"), "{path}: {policy}");
     }
     server.stop().await;
+}
+
+fn pages_of_operations_have_a_limited_number_of_elements() {
+    for file in portal_files().filter(|file| file.path.starts_with("docs/operation/") && !file.path.ends_with(".md")) {
+        let page = content(file.path);
+        let elements = page.windows(2).filter(|pair| pair[0] == b'<' && pair[1].is_ascii_lowercase()).count();
+        assert!(elements <= MAX_ELEMENTS, "{} has {elements} elements", file.path);
+    }
 }
 
 async fn page_has_the_same_content_without_compression(server: TestServer) {
@@ -147,7 +157,10 @@ async fn optional_session_returns_null_without_a_session(server: TestServer) {
     }
 }
 
-harness::tests![all_pages_are_served_with_type_policy_and_digest];
+harness::tests![
+    all_pages_are_served_with_type_policy_and_digest,
+    pages_of_operations_have_a_limited_number_of_elements,
+];
 on_every_database![
     page_has_the_same_content_without_compression,
     current_page_is_not_sent_again,
