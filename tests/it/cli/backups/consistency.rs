@@ -13,7 +13,7 @@ use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::spaces::project;
 
 /// Number of backups during the writes.
-const BACKUPS: usize = 3;
+const BACKUPS: usize = 2;
 
 /// What was acknowledged, in order: the last commit, uploads with their content, and layers.
 #[derive(Default, Clone)]
@@ -147,14 +147,14 @@ async fn deletion_during_a_backup_leaves_no_row_without_repository(site: Site) {
     client.put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
     let work = Work::new().await;
     let directory = site.sibling_path("backups");
-    for number in 0..4_u64 {
+    for number in 0..3_u64 {
         let (id, _) = fill(&server, &work, &format!("p{number}")).await;
         let mut backup = site.command(&["backup", text(&directory)]).spawn().expect("the binary");
         // The files of the first pass arrive in this directory.
         while !directory.join("incoming").exists() && backup.try_wait().unwrap().is_none() {
             tokio::task::yield_now().await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10 * number)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(15 * number)).await;
         client.delete(&format!("/projects/{id}")).await.expect(202);
         assert!(backup.wait().await.unwrap().success());
         succeeds(&["backup", "verify", text(&directory)]).await;

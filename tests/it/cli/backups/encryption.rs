@@ -55,6 +55,7 @@ async fn encrypted_backup_reveals_nothing_and_needs_its_passphrase(site: Site) {
     let list = succeeds(&["backup", "list", text(&sealed), "--passphrase-file", right]).await;
     assert_eq!(list.lines().count(), 3, "{list}");
     succeeds(&["backup", "verify", text(&sealed), "--passphrase-file", right]).await;
+    let other = site.another().await;
     for (arguments, expected) in [
         (&[text(&sealed)][..], "are encrypted; pass --passphrase-file"),
         (&[text(&sealed), "--passphrase-file", wrong], "the passphrase is wrong"),
@@ -65,14 +66,11 @@ async fn encrypted_backup_reveals_nothing_and_needs_its_passphrase(site: Site) {
         assert!(output.contains(expected), "{output}");
         let output = site.fails(&[&["backup"], arguments].concat()).await;
         assert!(output.contains(expected), "{output}");
-        let other = site.another().await;
         let output = other.fails(&[&["restore"], arguments].concat()).await;
         assert!(output.contains(expected) && !other.data.exists(), "{output}");
-        other.remove().await;
     }
     assert_eq!(names(&plain).await.len(), 1);
 
-    let other = site.another().await;
     other.succeeds(&["restore", text(&sealed), "--passphrase-file", right]).await;
     other.assert_sound(1).await;
     let server = other.serve(&["--no-worker"]).await;

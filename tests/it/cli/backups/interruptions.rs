@@ -11,15 +11,17 @@ use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, on_every_site};
 
 /// Number of times that a command is killed.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 4;
+/// Names of the projects of an instance whose commands are killed.
+const PROJECTS: [&str; 3] = ["p", "q", "r"];
 
-/// Creates projects with data that does not compress.
-async fn populate(site: &Site) -> String {
+/// Creates projects with data that does not compress. Returns the path of the upload of the last one.
+async fn populate(site: &Site, projects: &[&str]) -> String {
     let server = site.serve(&["--no-worker"]).await;
     let work = Work::new().await;
     let mut path = String::new();
-    for name in ["p", "q", "r"] {
-        let mut bytes = vec![0_u8; 3 << 20];
+    for name in projects {
+        let mut bytes = vec![0_u8; 2 << 20];
         rand::rng().fill(&mut bytes[..]);
         std::fs::write(work.path.join("data"), bytes).unwrap();
         work.commit("README", name).await;
@@ -48,7 +50,7 @@ async fn kill_when_exists(site: &Site, arguments: &[&str], path: &Path) {
 }
 
 async fn killed_backup_leaves_earlier_ones_intact_and_the_next_is_complete(site: Site) {
-    let path = populate(&site).await;
+    let path = populate(&site, &PROJECTS).await;
     let directory = site.sibling_path("backups");
     let started = std::time::Instant::now();
     site.succeeds(&["backup", text(&directory)]).await;
@@ -115,7 +117,7 @@ async fn names_if_any(directory: &Path) -> Vec<String> {
 }
 
 async fn killed_restore_is_refused_by_servers_and_replaced_by_the_next(site: Site) {
-    let path = populate(&site).await;
+    let path = populate(&site, &PROJECTS).await;
     let directory = site.sibling_path("backups");
     site.succeeds(&["backup", text(&directory)]).await;
     let first = site.another().await;
@@ -135,9 +137,12 @@ async fn killed_restore_is_refused_by_servers_and_replaced_by_the_next(site: Sit
         }
         if mark.exists() {
             unfinished += 1;
-            for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["doctor"], &["backup", "copy"]] {
-                let output = other.fails(arguments).await;
-                assert!(output.contains("contains an unfinished restore"), "{output}");
+            // The file is the same after each kill.
+            if unfinished == 1 {
+                for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["doctor"], &["backup", "copy"]] {
+                    let output = other.fails(arguments).await;
+                    assert!(output.contains("contains an unfinished restore"), "{output}");
+                }
             }
             // Killed again, at another place.
             kill_after(&other, &["restore", text(&directory)], time * (ROUNDS - round) / ROUNDS).await;
@@ -157,7 +162,7 @@ async fn killed_restore_is_refused_by_servers_and_replaced_by_the_next(site: Sit
 
 /// The last steps of a restore take too little time to be hit. Each of them is repeated here.
 async fn restore_completes_after_a_kill_before_its_last_step(site: Site) {
-    populate(&site).await;
+    populate(&site, &["p"]).await;
     let directory = site.sibling_path("backups");
     site.succeeds(&["backup", text(&directory)]).await;
     let other = site.another().await;
@@ -172,7 +177,7 @@ async fn restore_completes_after_a_kill_before_its_last_step(site: Site) {
     std::fs::write(other.data.join("restore.json"), &mark).unwrap();
     other.succeeds(&["restore", text(&directory)]).await;
     assert_eq!(id(&other), before);
-    other.assert_sound(3).await;
+    other.assert_sound(1).await;
 
     // The database belongs to another backup.
     site.succeeds(&["backup", text(&directory)]).await;
@@ -186,13 +191,13 @@ async fn restore_completes_after_a_kill_before_its_last_step(site: Site) {
             other.succeeds(&["restore", text(&directory), "--backup", name]).await;
         }
     }
-    other.assert_sound(3).await;
+    other.assert_sound(1).await;
     // A mark that was cut off names no instance.
     let fresh = site.another().await;
     std::fs::create_dir_all(&fresh.data).unwrap();
     std::fs::write(fresh.data.join("restore.json"), "{").unwrap();
     fresh.succeeds(&["restore", text(&directory)]).await;
-    fresh.assert_sound(3).await;
+    fresh.assert_sound(1).await;
     fresh.remove().await;
     other.remove().await;
 }

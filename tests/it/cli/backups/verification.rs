@@ -53,9 +53,11 @@ enum Damage {
 
 /// Maximum number of files of the store that are damaged.
 const MAX_DAMAGED: usize = 6;
+/// As [`MAX_DAMAGED`], for an encrypted backup. Each of its commands derives the key. Each kind of damage occurs.
+const MAX_ENCRYPTED_DAMAGED: usize = 4;
 
-/// Damages files of a backup in turn. Each damage must be found, and a restore must refuse the backup.
-async fn find_damage(site: Site, options: &[&str]) {
+/// Damages up to `max_damaged` files of a backup in turn. Each damage must be found, and a restore must refuse the backup.
+async fn find_damage(site: Site, options: &[&str], max_damaged: usize) {
     let server = site.serve(&["--no-worker"]).await;
     let work = Work::new().await;
     fill(&server, &work, "p").await;
@@ -65,7 +67,7 @@ async fn find_damage(site: Site, options: &[&str]) {
     let arguments = [&[text(&directory)], options].concat();
     let all = files(&directory);
     // Each verification reads all files, so that not each file can be damaged in each way.
-    let step = (all.len() / MAX_DAMAGED).max(1);
+    let step = (all.len() / max_damaged).max(1);
     let other = site.another().await;
     for (number, path) in all.iter().enumerate() {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -104,13 +106,13 @@ async fn find_damage(site: Site, options: &[&str]) {
 }
 
 async fn damage_of_a_file_is_found(site: Site) {
-    find_damage(site, &[]).await;
+    find_damage(site, &[], MAX_DAMAGED).await;
 }
 
 async fn damage_of_an_encrypted_file_is_found(site: Site) {
     let path = site.sibling_path("passphrase");
     std::fs::write(&path, "the passphrase of this test").unwrap();
-    find_damage(site, &["--passphrase-file", text(&path)]).await;
+    find_damage(site, &["--passphrase-file", text(&path)], MAX_ENCRYPTED_DAMAGED).await;
 }
 
 async fn unexpected_files_are_found(site: Site) {
