@@ -48,7 +48,8 @@ async fn unread_files_in_json_use_bounded_memory() {
     let work = Work::new().await;
     // Otherwise one file is stored as a delta of the other.
     work.git(&["config", "core.bigFileThreshold", "1m"]).await;
-    for (name, megabytes) in [("large", 125), ("allowed", 19)] {
+    // Files up to 20 MiB are sent in JSON.
+    for (name, megabytes) in [("large", 32), ("allowed", 19)] {
         std::fs::write(work.path.join(name), vec![b'x'; megabytes << 20]).expect("a file");
     }
     work.git(&["add", "."]).await;

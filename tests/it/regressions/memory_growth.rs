@@ -15,9 +15,9 @@ const PROJECTS: usize = 20;
 const CACHE_BYTES: &str = "4194304";
 /// Rounds of commits in which the caches and pools fill. The most memory after one of them is the first measurement, because
 /// the memory after a single round depends on when the server returned pages to the system.
-const FIRST_ROUNDS: usize = 4;
+const FIRST_ROUNDS: usize = 3;
 /// Rounds of commits between the two measurements.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 5;
 /// Commits of a round.
 const COMMITS: usize = 100;
 /// Maximum growth between the measurements in kilobytes. With the allocator of glibc, the growth was 20 MB.

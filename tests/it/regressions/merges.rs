@@ -14,7 +14,7 @@ use crate::support::process::{Site, TOKEN, on_every_site};
 /// Number of times the server is killed.
 const ROUNDS: u64 = 4;
 /// Number of open merge requests in each round.
-const WAITING: usize = 12;
+const WAITING: usize = 6;
 
 /// Returns all merge requests, page by page.
 async fn all(client: &Client) -> Vec<Value> {

@@ -152,7 +152,7 @@ async fn deletion_during_a_backup_leaves_no_row_without_repository(site: Site) {
         let mut backup = site.command(&["backup", text(&directory)]).spawn().expect("the binary");
         // The files of the first pass arrive in this directory.
         while !directory.join("incoming").exists() && backup.try_wait().unwrap().is_none() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         tokio::time::sleep(std::time::Duration::from_millis(15 * number)).await;
         client.delete(&format!("/projects/{id}")).await.expect(202);

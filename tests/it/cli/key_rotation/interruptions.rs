@@ -15,7 +15,7 @@ use crate::support::process::{Site, on_every_site};
 /// Maximum time until a command prints a line.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Number of variables that make a rotation last.
-const VARIABLES: i64 = 3000;
+const VARIABLES: i64 = 2000;
 
 /// A running rotation.
 struct Rotation {
