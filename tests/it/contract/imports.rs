@@ -108,6 +108,11 @@ impl Modules {
         Self { modules: modules.collect() }
     }
 
+    /// Returns the paths that a module names, each as segments.
+    pub fn paths(&self, module: &[String]) -> &[Vec<String>] {
+        &self.modules[module].paths
+    }
+
     /// Returns the module that defines the item of a path, if it belongs to the package. Re-exports and imported names are
     /// followed. `from` is the module that names the path.
     pub fn resolve(&self, from: &[String], path: &[String]) -> Option<Vec<String>> {

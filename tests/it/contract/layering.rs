@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::imports::{Modules, Source, paths, rings, sources};
+use super::imports::{Modules, paths, rings, sources};
 
 /// Maximum number of lines of a file.
 const MAX_LINES: usize = 600;
@@ -145,9 +145,9 @@ fn areas_import_only_lower_areas() {
     for source in sources.iter().filter(|source| !source.is_test() && !source.area().is_empty()) {
         let from = source.area();
         let own = rank(from).unwrap_or_else(|| panic!("{from} is not a known area"));
-        for path in paths(source) {
-            let defined = modules.resolve(&source.module, &path);
-            let areas = [target(&path), defined.as_ref().and_then(|module| module.first().map(String::as_str))];
+        for path in modules.paths(&source.module) {
+            let defined = modules.resolve(&source.module, path);
+            let areas = [target(path), defined.as_ref().and_then(|module| module.first().map(String::as_str))];
             if areas.into_iter().flatten().filter_map(rank).any(|other| other > own) {
                 errors.push(format!("{}: {}", source.path.display(), path.join("::")));
             }
@@ -188,12 +188,11 @@ fn server_modules_import_in_one_direction() {
 
 fn only_api_web_and_the_application_name_poem() {
     let allowed = ["api", "app", "server", "web"];
-    let names = |source: &Source, library: &str| {
-        paths(source).iter().any(|path| path.first().is_some_and(|first| first == library))
-    };
     for source in sources("src").iter().filter(|source| !source.is_test() && !allowed.contains(&source.area())) {
+        let paths = paths(source);
         for library in ["poem", "poem_openapi", "hyper"] {
-            assert!(!names(source, library), "{} names {library}", source.path.display());
+            let is_named = paths.iter().any(|path| path.first().is_some_and(|first| first == library));
+            assert!(!is_named, "{} names {library}", source.path.display());
         }
     }
 }

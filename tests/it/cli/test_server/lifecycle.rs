@@ -149,7 +149,7 @@ async fn requests_during_resets_succeed() {
             })
         })
         .collect();
-    for _ in 0..10 {
+    for _ in 0..5 {
         server.reset().await;
     }
     stop.store(true, Ordering::Relaxed);
