@@ -23,12 +23,12 @@ async fn commit_tree(work: &Work, branch: &str, tree: &str) {
     work.git(&["branch", branch, &commit]).await;
 }
 
-/// Creates the branch `files` with 10 to the power of 10 files, and the branch `paths` whose paths have 37 GiB.
+/// Creates the branch `files` with 100 to the power of 5 files, and the branch `paths` whose paths have 37 GiB.
 async fn create_branches(work: &Work) {
     let blob = work.git(&["rev-parse", "main:README"]).await;
     let mut tree = write_tree(work, &format!("100644 blob {blob}\tREADME\n")).await;
-    for _ in 0..10 {
-        let entries = (0..10).map(|number| format!("040000 tree {tree}\td{number}\n"));
+    for _ in 0..5 {
+        let entries = (0..100).map(|number| format!("040000 tree {tree}\td{number}\n"));
         tree = write_tree(work, &entries.collect::<String>()).await;
     }
     commit_tree(work, "files", &tree).await;
