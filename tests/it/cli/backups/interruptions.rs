@@ -63,7 +63,7 @@ async fn killed_backup_leaves_earlier_ones_intact_and_the_next_is_complete(site:
             _ => site.sibling_path(&format!("backups{round}")),
         };
         let before = names_if_any(&target).await;
-        killed += u32::from(kill_after(&site, &["backup", text(&target)], time * round / ROUNDS).await);
+        killed += u32::from(kill_after(&site, &["backup", text(&target)], time * (round + 1) / (ROUNDS + 1)).await);
         let after = names_if_any(&target).await;
         assert!(after.len() <= before.len() + 1 && after.starts_with(&before));
         if !after.is_empty() {
@@ -133,7 +133,7 @@ async fn killed_restore_is_refused_by_servers_and_replaced_by_the_next(site: Sit
         match round {
             // The other kills may come too early or too late on a busy machine.
             1 => kill_when_exists(&other, &["restore", text(&directory)], &mark).await,
-            _ => drop(kill_after(&other, &["restore", text(&directory)], time * round / ROUNDS).await),
+            _ => drop(kill_after(&other, &["restore", text(&directory)], time * (round - 1) / ROUNDS).await),
         }
         if mark.exists() {
             unfinished += 1;
