@@ -226,7 +226,7 @@ on_every_database![
 ];
 
 async fn deploy_token_deleted_on_one_node_is_refused_by_other_node() {
-    let site = Site::new(&DatabaseKind::postgresql()).await;
+    let site = Site::migrated(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let [one, other] = [&nodes[0], &nodes[1]].map(|node| Client::new(&node.base, Some(TOKEN)));
     one.post("/projects", json!({ "path": "p" })).await.expect(201);

@@ -113,7 +113,7 @@ fn bomb_push(branch: &str, size: usize) -> Vec<u8> {
 }
 
 async fn push_of_delta_bomb_is_rejected_with_its_limit() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
@@ -167,7 +167,7 @@ async fn readers_of_delta_bomb_use_bounded_memory() {
     const SIZE: usize = 200 << 20;
     // Together they would take more than the git processes may use.
     const READERS: usize = 6;
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let id = import_bomb(&site, &server, SIZE).await;
     let mut attack = Attack::start("readers of a delta bomb", &server);
@@ -205,7 +205,7 @@ async fn readers_of_delta_bomb_use_bounded_memory() {
 
 async fn small_file_with_large_base_is_not_read_in_the_server() {
     const SMALL: usize = 5 << 20;
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     // Git does not use a base of more than 32 times the size.
@@ -241,7 +241,7 @@ const LARGE_COMMITS: usize = 8;
 const MESSAGE_BYTES: usize = 11 << 20;
 
 async fn large_messages_use_bounded_memory() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     // Reading a delta takes the memory of its base, too.

@@ -41,7 +41,7 @@ async fn create_branches(work: &Work) {
 }
 
 async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     create_branches(&work).await;

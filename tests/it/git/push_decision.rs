@@ -319,7 +319,7 @@ const CHANGES: [(&str, &str); 5] = [
 ];
 
 async fn changes_on_one_node_refuse_slow_pushes_to_another_node() {
-    let site = Site::new(&DatabaseKind::postgresql()).await;
+    let site = Site::migrated(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
     let (old, new) = imported(&site, &work).await;
@@ -363,7 +363,7 @@ async fn changes_on_one_node_refuse_slow_pushes_to_another_node() {
 
 /// The lock of a table stops the decision, so that the hook waits for it.
 async fn server_killed_while_hook_waits_moves_no_ref() {
-    let site = Site::new(&DatabaseKind::postgresql()).await;
+    let site = Site::migrated(&DatabaseKind::postgresql()).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     let (old, new) = imported(&site, &work).await;

@@ -77,7 +77,7 @@ fn write_script(path: &Path, script: &str) {
 }
 
 async fn hook_cannot_leave_its_repository() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("other", &work.path).await;
@@ -123,7 +123,7 @@ async fn hook_cannot_leave_its_repository() {
 
 /// A program of the repository itself, such as an alias that someone stored in its directory, is not executed at all.
 async fn program_in_repository_is_not_executed() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;

@@ -152,7 +152,7 @@ fn operations() -> usize {
 }
 
 async fn reads_on_two_nodes_return_every_acknowledged_write() {
-    let site = Site::new(&DatabaseKind::postgresql()).await;
+    let site = Site::migrated(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     contend(&nodes, operations()).await;
     for node in nodes {
@@ -162,7 +162,7 @@ async fn reads_on_two_nodes_return_every_acknowledged_write() {
 }
 
 async fn reads_on_sqlite_return_every_acknowledged_write() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let nodes = [site.serve(&[]).await];
     contend(&nodes, operations()).await;
     for node in nodes {

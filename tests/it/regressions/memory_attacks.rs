@@ -21,7 +21,7 @@ const ATTACK_BYTES: usize = 57 << 20;
 const STATUS_BYTES: usize = 12;
 
 async fn dense_json_uses_bounded_memory() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     let own = spaces::project(&client, "own", json!({})).await.to_string();
@@ -43,7 +43,7 @@ async fn dense_json_uses_bounded_memory() {
 }
 
 async fn unread_files_in_json_use_bounded_memory() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     // Otherwise one file is stored as a delta of the other.
@@ -122,7 +122,7 @@ async fn add_dense_npm_package(site: &Site, project_id: i64) {
 }
 
 async fn npm_metadata_uses_bounded_memory() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     let id = spaces::project(&client, "own", json!({"visibility": "public"})).await;

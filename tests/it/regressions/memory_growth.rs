@@ -26,7 +26,7 @@ const MAX_GROWTH: u64 = 8 * 1024;
 const RETURN_TIME: Duration = Duration::from_secs(5);
 
 async fn memory_does_not_grow_with_the_number_of_commits() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
     command.env("HOLDFAST_CACHE_BYTES", CACHE_BYTES);
     let server = Site::ready(command).await;

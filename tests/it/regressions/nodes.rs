@@ -10,7 +10,7 @@ const COMMITS: usize = 8;
 
 /// Pushes to each of two nodes while other clients commit through the API of each, and checks that no commit is lost.
 async fn contend(writers: usize) {
-    let site = Site::new(&DatabaseKind::postgresql()).await;
+    let site = Site::migrated(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
     site.import("p", &work.path).await;

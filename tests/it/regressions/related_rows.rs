@@ -196,7 +196,7 @@ async fn changes_of_groups_and_projects_are_shown(world: &World) {
 }
 
 async fn changes_of_related_rows_are_shown(kind: &DatabaseKind, nodes: usize) {
-    let site = Site::new(kind).await;
+    let site = Site::migrated(kind).await;
     let mut running = Vec::new();
     for _ in 0..nodes {
         running.push(site.serve(&[]).await);

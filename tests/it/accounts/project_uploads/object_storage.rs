@@ -113,7 +113,7 @@ async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
         false => S3Reply::Success,
     })
     .await;
-    let site = Site::new(&crate::support::DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&crate::support::DatabaseKind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
     let (client, id) = prepare(&server).await;
     // The helper of the client panics on server errors, so the request is sent directly.
@@ -139,7 +139,7 @@ async fn timed_out_upload_aborts_its_parts() {
         false => S3Reply::Success,
     })
     .await;
-    let site = Site::new(&crate::support::DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&crate::support::DatabaseKind::Sqlite).await;
     let server = serve(&site, &bucket, &["--request-timeout", "3"]).await;
     let (client, id) = prepare(&server).await;
     send(&client, id, "a.bin", bytes(LARGE)).await.expect(503);
@@ -159,7 +159,7 @@ async fn transient_bucket_errors_are_retried() {
         }
     })
     .await;
-    let site = Site::new(&crate::support::DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&crate::support::DatabaseKind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
     let (client, id) = prepare(&server).await;
     let sent = send(&client, id, "a.bin", bytes(LARGE)).await.expect(201);
@@ -179,7 +179,7 @@ async fn interrupted_bucket_download_is_resumed() {
         }
     })
     .await;
-    let site = Site::new(&crate::support::DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&crate::support::DatabaseKind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
     let (client, id) = prepare(&server).await;
     let sent = send(&client, id, "a.bin", bytes(200_000)).await.expect(201);

@@ -98,7 +98,7 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
 }
 
 async fn sqlite_is_restored_only_to_the_time_of_a_backup() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     site.serve(&[]).await.stop().await;
     let directory = site.sibling_path("backups");
     site.succeeds(&["backup", text(&directory)]).await;

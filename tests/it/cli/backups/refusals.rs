@@ -134,7 +134,7 @@ async fn backup_waits_for_no_other_command(site: Site) {
 
 /// SQLite applies such files to a database of their name when it opens the database.
 async fn restore_rejects_logs_of_an_earlier_sqlite_database() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let site = Site::migrated(&DatabaseKind::Sqlite).await;
     site.serve(&[]).await.stop().await;
     let directory = site.sibling_path("backups");
     site.succeeds(&["backup", text(&directory)]).await;

@@ -22,7 +22,7 @@ const SCHEDULE_COUNT: i64 = 200;
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 async fn due_schedules_run_once_on_three_nodes_when_one_is_killed() {
-    let site = Site::new(&DatabaseKind::postgresql()).await;
+    let site = Site::migrated(&DatabaseKind::postgresql()).await;
     let first = site.serve(&[]).await;
     let client = Client::new(&first.base, Some(TOKEN));
     let owner = id(&client.get("/user").await.expect(200).json());

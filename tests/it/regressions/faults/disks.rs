@@ -53,7 +53,7 @@ struct Served {
 
 /// Starts a server with a disk that contains `directory` of the data directory; all of it if `directory` is empty.
 async fn serve(kind: &DatabaseKind, directory: &str) -> Served {
-    let site = Site::new(kind).await;
+    let site = Site::migrated(kind).await;
     site.serve(&[]).await.stop().await;
     let work = load::create_project(&site).await;
     let mut disk = Disk::new(&site, site.data.join(directory));
