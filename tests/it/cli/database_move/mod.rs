@@ -52,7 +52,7 @@ impl Run for MoveTest {
             _ => (DatabaseKind::Sqlite, DatabaseKind::postgresql()),
         };
         let run = async move {
-            let from = Site::new(&from).await;
+            let from = Site::migrated(&from).await;
             let other = Site::new(&to).await;
             test(from.clone(), from.on_database_of(&other)).await;
             from.remove().await;

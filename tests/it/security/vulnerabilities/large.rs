@@ -43,7 +43,7 @@ async fn send(client: &Client, base_path: &str, body: String) -> Value {
 }
 
 async fn report_of_50_megabytes_uses_bounded_memory() {
-    let site = Site::migrated(&DatabaseKind::Sqlite).await;
+    let site = Site::new(&DatabaseKind::Sqlite).await;
     // Debug builds of the server need a longer timeout.
     let server = site.serve(&["--plan", "ultimate", "--request-timeout", "300"]).await;
     let client = Client::new(&server.base, Some(TOKEN));

@@ -85,7 +85,7 @@ async fn export_when_ready(client: &Client, path: &str) -> Vec<u8> {
 }
 
 async fn import_and_export_of_50000_records_use_little_memory() {
-    let site = Site::migrated(&DatabaseKind::Sqlite).await;
+    let site = Site::new(&DatabaseKind::Sqlite).await;
     let server = site.serve(&["--plan", "ultimate"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     // A first small transfer allocates memory that is not measured.
