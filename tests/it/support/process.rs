@@ -37,8 +37,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Creates a new site whose database is empty, so that its first command applies all migrations. Its data is in memory if
-    /// there is room.
+    /// Creates a new site with an empty database, whose first command applies all migrations. Its data is in memory if there
+    /// is room.
     pub async fn new(kind: &DatabaseKind) -> Self {
         Self::within(super::temporary_directory(), kind).await
     }
