@@ -21,7 +21,7 @@ const created = await fetch(`${base}/api/v4/projects`, {
 assert.equal(created.status, 201, await created.text());
 
 // Pages of operations have one layout, and so have those of schemas and tags. The tests of the generator check the content.
-const STEP = full ? 1 : 8;
+const STEP = full ? 1 : 12;
 const everyPage = async () => {
   const some = (list) => list.filter((_, at) => at % STEP === 0);
   const paths = ["/docs/", "/docs/roles", "/docs/errors", "/docs/schemas", "/docs/changelog"];
@@ -67,7 +67,7 @@ const search = async () => {
   const titles = new Map();
   for (const [, , , title] of index.operations) titles.set(title, (titles.get(title) ?? 0) + 1);
   // In the page, because a round trip for each query takes most of the time.
-  const queries = index.operations.flatMap(([id, method, path, title]) => [
+  const queries = index.operations.filter((_, at) => full || at % 4 === 0).flatMap(([id, method, path, title]) => [
     { text: title, target: `/docs/operation/${id}`, limit: Math.max(2, titles.get(title)) },
     { text: `${method} ${path}`, target: `/docs/operation/${id}`, limit: 8 },
   ]);
@@ -96,7 +96,7 @@ const search = async () => {
   await page.keyboard.press("ArrowUp");
   await Promise.all([page.waitForURL("**/docs/operation/get_branch"), page.keyboard.press("Enter")]);
   await page.context().close();
-  console.log("the search finds every operation by its title and its path");
+  console.log("the search finds operations by their titles and their paths");
 };
 
 const formSendsRequests = async () => {
