@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Part of a SCIM request that is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScimErrorType {
-    /// The filter of a list.
+    /// The filter of a list, or of the path of an operation.
     Filter,
     /// The path of an operation.
     Path,

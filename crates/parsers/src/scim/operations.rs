@@ -175,7 +175,7 @@ fn resolve_filter_path(path: &PatchValuePath) -> Result<AttributeTarget> {
     }
     let Some(ours) = selects_stored_email(&path.filter) else {
         let text = "filters of emails support only `type eq` and `primary eq`, combined with `and`";
-        return Err(ScimError::new(ScimErrorType::Path, text));
+        return Err(ScimError::new(ScimErrorType::Filter, text));
     };
     let value = path
         .sub_attr

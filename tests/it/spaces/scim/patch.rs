@@ -177,6 +177,7 @@ async fn patch_user_rejects_invalid_operations_with_scim_type(server: TestServer
         (json!([{ "op": "replace", "path": "emails[type eq \"home\"].value", "value": "a@x" }]), "noTarget"),
         (json!([{ "op": "replace", "value": 1 }]), "invalidSyntax"),
         (json!([{ "op": "replace", "path": "emails[[", "value": "a" }]), "invalidPath"),
+        (json!([{ "op": "replace", "path": "emails[value sw \"a\"].value", "value": "a@x" }]), "invalidFilter"),
         (json!([{ "op": "replace", "path": "active", "value": "perhaps" }]), "invalidValue"),
         (json!([{ "path": "active", "value": false }]), "invalidValue"),
         (json!("active"), "invalidValue"),

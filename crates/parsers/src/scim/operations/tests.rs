@@ -150,6 +150,18 @@ fn invalid_operation_is_rejected_with_scim_type() {
             ScimErrorType::Path,
         ),
         (
+            json!({ "op": "replace", "path": "emails[value sw \"a\"].value", "value": "a@x" }),
+            ScimErrorType::Filter,
+        ),
+        (
+            json!({ "op": "add", "path": "emails[type eq \"work\" or primary eq true]", "value": "a@x" }),
+            ScimErrorType::Filter,
+        ),
+        (
+            json!({ "op": "remove", "path": "emails[display pr]" }),
+            ScimErrorType::Filter,
+        ),
+        (
             json!({ "op": "replace", "path": "userName", "value": " " }),
             ScimErrorType::Value,
         ),
