@@ -141,11 +141,11 @@ impl ProjectAccess {
         AuditEntity::project(&self.namespace, &self.project)
     }
 
-    /// Returns the access with [`Caller::without_memory`].
+    /// Returns the access with the caller of [`Caller::after_commit`].
     #[must_use]
-    pub fn without_memory(&self) -> Self {
+    pub fn after_commit(&self) -> Self {
         Self {
-            caller: self.caller.without_memory(),
+            caller: self.caller.after_commit(),
             ..self.clone()
         }
     }

@@ -256,7 +256,7 @@ impl Caller {
     /// request must not fail afterwards because memory is in use, or because the processor time of the client is used: the
     /// client would repeat the write.
     #[must_use]
-    pub fn without_memory(&self) -> Self {
+    pub fn after_commit(&self) -> Self {
         if let Some(git_time) = &self.git_time {
             git_time.admit();
         }

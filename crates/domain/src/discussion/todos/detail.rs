@@ -45,7 +45,7 @@ pub struct TodoDetail {
 /// # Errors
 /// Returns `NotFound` if the target was deleted.
 pub(super) async fn load_written(backend: &Backend, caller: &Caller, todo: Model) -> Result<TodoDetail> {
-    let (db, caller) = (backend.database.read(), caller.without_memory());
+    let (db, caller) = (backend.database.read(), caller.after_commit());
     let detail = details(db, &caller, vec![todo]).await?.pop();
     detail.ok_or_else(|| Error::not_found(""))
 }

@@ -176,7 +176,7 @@ pub async fn create(
             Ok::<_, Error>(link)
         })
         .await?;
-    with_issues(db, &access.caller.without_memory(), link).await
+    with_issues(db, &access.caller.after_commit(), link).await
 }
 
 /// Deletes a link of an issue, and records system notes on both issues. Returns the deleted link.

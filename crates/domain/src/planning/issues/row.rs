@@ -73,7 +73,7 @@ pub(super) async fn load_written(
     caller: &Caller,
     issue: issues::Model,
 ) -> Result<IssueDetail> {
-    load_detail(backend, &caller.without_memory(), issue).await
+    load_detail(backend, &caller.after_commit(), issue).await
 }
 
 async fn load_detail(backend: &Backend, caller: &Caller, issue: issues::Model) -> Result<IssueDetail> {

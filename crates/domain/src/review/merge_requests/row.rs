@@ -119,7 +119,7 @@ pub(super) async fn load_written(
 ) -> Result<MergeRequestDetail> {
     let found = JoinedMergeRequest::load(backend.database.read(), merge_request).await?;
     let include = MergeRequestInclude::default();
-    load_found(backend, &access.without_memory(), found, include).await
+    load_found(backend, &access.after_commit(), found, include).await
 }
 
 /// Loads the details of a merge request that was read with its joined rows.
