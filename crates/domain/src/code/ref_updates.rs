@@ -478,15 +478,11 @@ pub async fn recover_repeatedly(
 
 /// Returns whether the database or the whole disk was not available. Other temporary errors can concern one repository.
 fn concerns_all_repositories(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::DatabaseUnavailable
-            | Error::DatabaseBusy
-            | Error::Contention
-            | Error::StorageFull
-            | Error::StorageReadOnly
-            | Error::TooManyFiles
-    )
+    error.is_of_database()
+        || matches!(
+            error,
+            Error::StorageFull | Error::StorageReadOnly | Error::TooManyFiles
+        )
 }
 
 async fn recover_one(backend: &Backend, intent: &ref_updates::Model) -> Result<()> {

@@ -311,23 +311,8 @@ impl Error {
         )
     }
 
-    /// Returns whether the machine or the database caused the error, so that the same request can succeed later.
-    #[must_use]
-    pub fn is_of_server(&self) -> bool {
-        matches!(
-            self,
-            Self::Internal(_)
-                | Self::StorageFull
-                | Self::StorageReadOnly
-                | Self::StorageFailed
-                | Self::TooManyFiles
-                | Self::DatabaseUnavailable
-                | Self::TimedOut
-        )
-    }
-
-    /// Returns whether the same request can succeed later although nothing that it depends on changes: the error is one
-    /// of the server, or other requests cause it. Otherwise, the request was refused.
+    /// Returns whether the same request can succeed later although nothing that it depends on changes: the machine, the
+    /// database or other requests caused the error. Otherwise, the request was refused.
     #[must_use]
     pub fn can_succeed_later(&self) -> bool {
         // Every variant is named, so that a new one is classified.

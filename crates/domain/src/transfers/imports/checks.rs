@@ -223,8 +223,8 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
     }
 }
 
-/// Returns the user-facing text of an error, or `None` for failures of the server. `reason` returns the text
-/// of an error without attributes.
+/// Returns the user-facing text of an error, or `None` if the import can succeed later
+/// ([`Error::can_succeed_later`]). `reason` returns the text of an error without attributes.
 pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {
@@ -239,8 +239,30 @@ pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
         Error::BySetting { setting, error } => {
             text_of(error, reason).map(|text| format!("{text} (setting: {setting})"))
         }
-        Error::Contention | Error::Overloaded => None,
-        error if error.is_of_server() => None,
+        error if error.can_succeed_later() => None,
         other => Some(reason(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_have_text_that_ends_an_import() {
+        let text = |error: Error| text_of(&error, ToString::to_string);
+        for error in [
+            Error::DatabaseBusy,
+            Error::Busy,
+            Error::ResourceLocked,
+            Error::RateLimited(1).because_of("git_processor_seconds_per_client"),
+            Error::StorageFull,
+        ] {
+            assert_eq!(text(error), None);
+        }
+        let name = text(Error::attribute("name", "is invalid"));
+        assert_eq!(name.as_deref(), Some("name is invalid"));
+        let base = text(Error::attribute("base", "The epic is closed").because_of("setting"));
+        assert_eq!(base.as_deref(), Some("The epic is closed (setting: setting)"));
     }
 }
