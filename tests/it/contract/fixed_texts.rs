@@ -302,7 +302,7 @@ const AREAS: &[Area] = &[
             "made the epic visible to everyone",
             "moved to {}",
             "moved from {}",
-            "closed via {}",
+            "closed via ",
             "commit {}",
             "merge request {}!{}",
             "mentioned in commit {}",

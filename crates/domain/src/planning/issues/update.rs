@@ -27,6 +27,9 @@ use crate::planning::mentions::{self, TextAudience, TextSource};
 use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
 
+/// Start of the system note of [`ClosedBy`], which also finds the issues that a merge request closed.
+const CLOSED_VIA: &str = "closed via ";
+
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IssueUpdate {
@@ -65,7 +68,7 @@ pub enum Closer {
 impl ClosedBy {
     /// Returns the system note of the change.
     fn note(&self, issue: NoteableId, author: i64) -> notes::ActiveModel {
-        let text = format!("closed via {}", self.text);
+        let text = format!("{CLOSED_VIA}{}", self.text);
         match self.closer {
             Closer::MergeRequest(id) => {
                 system_notes::cross_reference(issue, NoteableId::MergeRequest(id), Some(author), text)
@@ -230,8 +233,8 @@ pub(crate) async fn closed_by_merge_request(
         .filter(notes::Column::ReferencedMergeRequestId.eq(merge_request_id))
         .filter(notes::Column::IssueId.is_not_null())
         .filter(notes::Column::System.eq(true))
-        // As the note of `ClosedBy`. Notes about mentions have the same references.
-        .filter(notes::Column::Body.starts_with("closed via "))
+        // Notes about mentions have the same references.
+        .filter(notes::Column::Body.starts_with(CLOSED_VIA))
         .into_tuple()
         .all(db)
         .await?;
