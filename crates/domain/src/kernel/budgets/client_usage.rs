@@ -105,15 +105,6 @@ impl ClientUsage {
         self.charge_part(client, time.as_nanos(), 1_000_000_000);
     }
 
-    /// Returns whether the bucket of a client is not full.
-    #[must_use]
-    pub fn is_used(&self, client: RateClient) -> bool {
-        let key = self.hasher.hash_one(client);
-        let is_used = |missing: u64| (missing, missing > 0);
-        self.table(client)
-            .is_some_and(|table| table.buckets.update(key, self.now(), is_used))
-    }
-
     /// Charges an amount in units of which `parts` are one unit of the limit.
     fn charge_part(&self, client: RateClient, amount: u128, parts: u128) {
         if let Some(table) = self.table(client) {
@@ -231,7 +222,6 @@ mod tests {
             RateClient::Address(None),
         ];
         assert!(others.iter().all(|client| usage.wait(*client).is_none()));
-        assert!(usage.is_used(RateClient::User(1)) && !usage.is_used(RateClient::User(2)));
         usage.charge_time(RateClient::Address(None), Duration::from_secs(11));
         assert!(usage.wait(RateClient::Address(None)).is_some());
         assert_eq!((usage.limit(), usage.refused()), (10, (1, 1)));
