@@ -6,7 +6,7 @@ mod webhooks;
 
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility, ci_jobs, pipeline_variables, pipelines};
+use storage::entities::{AccessLevel, Visibility, ci_jobs, events, pipeline_variables, pipelines};
 
 use crate::delivery::commit_statuses::report;
 use crate::support::code::Project;
@@ -387,6 +387,51 @@ async fn cancel_and_retry_change_pipeline_and_job_statuses(server: TestServer) {
     assert_eq!(ci_jobs::Entity::find().all(server.backend.database.read()).await.expect("rows"), []);
 }
 
+async fn cancel_and_retry_run_same_statements_for_any_number_of_jobs(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "counted", Visibility::Private).await;
+    let hook = json!({ "url": "http://127.0.0.1:1/", "push_events": false, "job_events": true });
+    root.post(&format!("/projects/{}/hooks", project.id), hook).await.expect(201);
+    let (sha, deployments) = (project.id("main"), format!("/projects/{}/deployments", project.id));
+    let add_jobs = async |numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            let body = json!({ "state": "running", "ref": "main", "name": format!("job {number}") });
+            let job = report(&root, project.id, &sha, body).await;
+            let body = json!({
+                "environment": format!("env-{number}"), "sha": sha, "ref": "main", "tag": false, "status": "running",
+                "job_id": job["id"],
+            });
+            root.post(&deployments, body).await.expect(201);
+        }
+    };
+    add_jobs(0..2).await;
+    let pipelines = root.get(&format!("/projects/{}/pipelines", project.id)).await.expect(200);
+    let one = format!("/projects/{}/pipelines/{}", project.id, pipelines.pluck("id")[0]);
+    let count = async |operation: &str, status: u16| {
+        let before = server.statements();
+        root.post(&format!("{one}/{operation}"), json!({})).await.expect(status);
+        server.statements() - before
+    };
+    let few = (count("cancel", 200).await, count("retry", 201).await);
+    add_jobs(2..12).await;
+    let recorded = async || events::Entity::find().all(server.backend.database.read()).await.expect("events");
+    let before = recorded().await.len();
+    let many = (count("cancel", 200).await, count("retry", 201).await);
+    assert_eq!(few, many);
+    // Each job has an event for each change, and its deployment follows it.
+    assert_eq!(recorded().await.len() - before, 24);
+    let statuses = format!("/projects/{}/repository/commits/{sha}/statuses", project.id);
+    let (jobs, shown) = (root.get(&statuses).await.expect(200), root.get(&deployments).await.expect(200));
+    assert_eq!(jobs.pluck("status"), vec![json!("pending"); 12]);
+    assert_eq!(shown.pluck("status"), vec![json!("created"); 12]);
+    for deployment in shown.json().as_array().expect("deployments") {
+        let environment = deployment["environment"]["name"].as_str().expect("a name");
+        let job = environment.replace("env-", "job ");
+        assert_eq!(deployment["deployable"]["name"], json!(job));
+        assert_eq!(deployment["deployable"]["status"], "pending");
+    }
+}
+
 async fn freeze_period_sets_ci_deploy_freeze_variable(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "frozen", Visibility::Private).await;
@@ -442,6 +487,7 @@ on_every_database![
     list_pipelines_sorts_pipelines_of_deleted_users_last,
     get_latest_pipeline_returns_newest_of_current_commit,
     cancel_and_retry_change_pipeline_and_job_statuses,
+    cancel_and_retry_run_same_statements_for_any_number_of_jobs,
     cancel_and_retry_keep_updated_at_of_successful_pipeline,
     freeze_period_sets_ci_deploy_freeze_variable,
     commits_return_status_of_their_last_pipeline,

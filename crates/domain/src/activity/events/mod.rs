@@ -17,6 +17,9 @@ use storage::entities::{events, now, projects};
 use crate::activity::outbox::{self, WebhookTarget};
 use crate::kernel::error::{Error, Result};
 
+/// Maximum number of events in one statement.
+const BATCH_SIZE: usize = 500;
+
 /// A new event.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
@@ -103,9 +106,39 @@ pub(crate) async fn record_event(transaction: &DatabaseTransaction, new: NewEven
 }
 
 /// Like [`record`], for changes that update the project's activity themselves.
-pub(crate) async fn insert(transaction: &DatabaseTransaction, new: NewEvent) -> Result<events::Model> {
+pub(crate) async fn insert(transaction: &DatabaseTransaction, mut new: NewEvent) -> Result<events::Model> {
+    let webhook_target = new.webhook_target.take();
+    let event = row(new).insert(transaction).await?;
+    if let Some(target) = webhook_target {
+        outbox::enqueue(transaction, &event, &target).await?;
+    }
+    Ok(event)
+}
+
+/// Like [`insert`], for events of one project that the same webhooks receive. The number of statements does not depend
+/// on the number of events, up to the size of a batch.
+pub(crate) async fn insert_all(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    new: Vec<NewEvent>,
+    target: &WebhookTarget,
+) -> Result<()> {
+    let rows: Vec<events::ActiveModel> = new.into_iter().map(row).collect();
+    let mut ids = Vec::with_capacity(rows.len());
+    for rows in rows.chunks(BATCH_SIZE) {
+        let inserted = events::Entity::insert_many(rows.to_vec())
+            .exec_with_returning(transaction)
+            .await?;
+        ids.extend(inserted.into_iter().map(|event| event.id));
+    }
+    // Webhooks receive the events in their order.
+    ids.sort_unstable();
+    outbox::enqueue_all(transaction, project_id, &ids, target).await
+}
+
+fn row(new: NewEvent) -> events::ActiveModel {
     let target = new.target;
-    let row = events::ActiveModel {
+    events::ActiveModel {
         project_id: Set(new.project_id),
         author_id: Set(new.author_id),
         action: Set(new.action),
@@ -116,10 +149,5 @@ pub(crate) async fn insert(transaction: &DatabaseTransaction, new: NewEvent) -> 
         data: Set(new.data),
         created_at: Set(now()),
         ..Default::default()
-    };
-    let event = row.insert(transaction).await?;
-    if let Some(target) = new.webhook_target {
-        outbox::enqueue(transaction, &event, &target).await?;
     }
-    Ok(event)
 }

@@ -60,7 +60,7 @@ pub async fn create(
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, project_id).await?;
             let status = match new.job_id {
-                Some(id) => job_status::status_of(&job(transaction, project_id, id, &sha).await?),
+                Some(id) => job_status::status_of(job(transaction, project_id, id, &sha).await?.status),
                 None => new.status,
             };
             let environment = environment_rows::ensure(transaction, project_id, new.environment).await?;

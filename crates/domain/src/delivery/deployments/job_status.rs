@@ -1,10 +1,12 @@
 //! Deployments of jobs, whose status follows the job.
 
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
-use storage::entities::ci_jobs;
+use std::collections::HashMap;
+
+use sea_orm::sea_query::{CaseStatement, Expr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::deployments::{Column, DeploymentStatus, Entity};
 use storage::entities::pipelines::PipelineStatus as JobStatus;
+use storage::entities::{ci_jobs, now};
 
 use super::changes::set_status;
 use crate::kernel::error::Result;
@@ -20,8 +22,33 @@ pub(crate) async fn update_from_job(transaction: &DatabaseTransaction, job: &ci_
         .one(transaction)
         .await?;
     if let Some(deployment) = found {
-        set_status(transaction, deployment, status_of(job)).await?;
+        set_status(transaction, deployment, status_of(job.status)).await?;
     }
+    Ok(())
+}
+
+/// Sets the status of the deployments of jobs, as [`update_from_job`]. The status is not success, after which merge
+/// requests are linked.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn update_from_jobs(
+    transaction: &DatabaseTransaction,
+    jobs: &[ci_jobs::Model],
+    status: JobStatus,
+) -> Result<()> {
+    let (status, at) = (status_of(status), now());
+    Entity::update_many()
+        .col_expr(Column::Status, Expr::value(status))
+        .col_expr(
+            Column::FinishedAt,
+            Expr::value(status.is_finished().then_some(at)),
+        )
+        .col_expr(Column::UpdatedAt, Expr::value(at))
+        .filter(Column::JobId.is_in(jobs.iter().map(|job| job.id)))
+        .filter(Column::Status.ne(status))
+        .exec(transaction)
+        .await?;
     Ok(())
 }
 
@@ -43,9 +70,41 @@ pub(crate) async fn replace_job(
     Ok(())
 }
 
-/// Returns the status of the deployment of a job.
-pub(super) fn status_of(job: &ci_jobs::Model) -> DeploymentStatus {
-    match job.status {
+/// Like [`replace_job`], for the IDs of jobs and of the jobs that replace them.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn replace_jobs(
+    transaction: &DatabaseTransaction,
+    replacements: &HashMap<i64, i64>,
+) -> Result<()> {
+    let of_jobs: Vec<Option<i64>> = Entity::find()
+        .select_only()
+        .column(Column::JobId)
+        .filter(Column::JobId.is_in(replacements.keys().copied()))
+        .filter(Column::Status.ne(DeploymentStatus::Success))
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    let deployed: Vec<i64> = of_jobs.into_iter().flatten().collect();
+    if deployed.is_empty() {
+        return Ok(());
+    }
+    let case = deployed.iter().fold(CaseStatement::new(), |case, id| {
+        case.case(Column::JobId.eq(*id), replacements.get(id).copied())
+    });
+    Entity::update_many()
+        .col_expr(Column::JobId, case.finally(Expr::col(Column::JobId)).into())
+        .filter(Column::JobId.is_in(deployed.iter().copied()))
+        .filter(Column::Status.ne(DeploymentStatus::Success))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Returns the status of the deployment of a job with this status.
+pub(super) fn status_of(status: JobStatus) -> DeploymentStatus {
+    match status {
         JobStatus::Created
         | JobStatus::WaitingForResource
         | JobStatus::Preparing

@@ -14,7 +14,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 
 pub use crate::delivery::deployments::merge_request_links::{link_merge_requests, run_job};
 pub use changes::{NewDeployment, create, update};
-pub(crate) use job_status::{replace_job, update_from_job};
+pub(crate) use job_status::{replace_job, replace_jobs, update_from_job, update_from_jobs};
 pub use listing::{DeploymentFilter, DeploymentOrder, list};
 pub(crate) use merge_request_links::to_production_part;
 

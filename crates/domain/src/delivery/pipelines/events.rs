@@ -90,57 +90,47 @@ pub(crate) async fn publish_pipeline(
     jobs: &[ci_jobs::Model],
     author: Option<i64>,
 ) -> Result<()> {
-    let data = PipelineEventData::of(pipeline, jobs);
-    let target = (EventTargetType::Pipeline, pipeline.id);
-    record(
-        transaction,
-        pipeline.project_id,
-        HookEvent::Pipeline,
-        target,
-        &data,
-        author,
-    )
-    .await
+    let kinds = (HookEvent::Pipeline, EventTargetType::Pipeline);
+    if !has_webhooks(transaction, pipeline.project_id, kinds.0).await? {
+        return Ok(());
+    }
+    let data = vec![(pipeline.id, PipelineEventData::of(pipeline, jobs))];
+    record(transaction, pipeline.project_id, kinds, data, author).await
 }
 
-/// Records a changed status of a job.
+/// Records changed statuses of jobs of a pipeline.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn publish_job(
+pub(super) async fn publish_jobs(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
-    job: &ci_jobs::Model,
+    jobs: &[ci_jobs::Model],
     author: Option<i64>,
 ) -> Result<()> {
-    let target = (EventTargetType::Job, job.id);
-    let data = JobEventData::from(job);
-    record(
-        transaction,
-        pipeline.project_id,
-        HookEvent::Job,
-        target,
-        &data,
-        author,
-    )
-    .await
-}
-
-async fn record(
-    transaction: &DatabaseTransaction,
-    project_id: i64,
-    kind: HookEvent,
-    (target, id): (EventTargetType, i64),
-    data: &impl Serialize,
-    author: Option<i64>,
-) -> Result<()> {
-    if project_hooks::subscribed_to(transaction, project_id, kind)
-        .await?
-        .is_empty()
-    {
+    let kinds = (HookEvent::Job, EventTargetType::Job);
+    if !has_webhooks(transaction, pipeline.project_id, kinds.0).await? {
         return Ok(());
     }
-    let event = NewEvent {
+    let data = jobs.iter().map(|job| (job.id, JobEventData::from(job))).collect();
+    record(transaction, pipeline.project_id, kinds, data, author).await
+}
+
+/// Returns whether a webhook of a project subscribes to a kind of event.
+async fn has_webhooks(transaction: &DatabaseTransaction, project_id: i64, kind: HookEvent) -> Result<bool> {
+    let webhooks = project_hooks::subscribed_to(transaction, project_id, kind).await?;
+    Ok(!webhooks.is_empty())
+}
+
+/// Records events with the IDs of their targets and their data.
+async fn record<T: Serialize>(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    (kind, target): (HookEvent, EventTargetType),
+    data: Vec<(i64, T)>,
+    author: Option<i64>,
+) -> Result<()> {
+    let event = |id: i64| NewEvent {
         project_id: Some(project_id),
         author_id: author,
         action: EventAction::Updated,
@@ -151,9 +141,12 @@ async fn record(
             title: None,
         }),
         data: None,
-        webhook_target: Some(WebhookTarget { kind, branch: None }),
+        webhook_target: None,
     };
-    events::insert(transaction, event.with_data(data)?)
-        .await
-        .map(drop)
+    let new: Vec<NewEvent> = data
+        .into_iter()
+        .map(|(id, data)| event(id).with_data(&data))
+        .collect::<Result<_>>()?;
+    let webhooks = WebhookTarget { kind, branch: None };
+    events::insert_all(transaction, project_id, new, &webhooks).await
 }

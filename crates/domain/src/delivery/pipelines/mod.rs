@@ -13,9 +13,11 @@ mod listing;
 pub(crate) mod status;
 mod variables;
 
+use std::collections::HashMap;
+
+use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    IntoActiveModel, QueryFilter,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
 
 pub use crate::delivery::pipelines::create::create;
@@ -28,6 +30,7 @@ use storage::entities::pipelines::{self, Entity, Model, PipelineStatus};
 use storage::entities::{ci_jobs, now, users};
 
 use crate::delivery::access::{can_read_pipelines, check_can_create, check_can_read};
+use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -159,15 +162,9 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
         if jobs.is_empty() && !pipeline.status.is_finished() {
             return status::set_status(transaction, pipeline, PipelineStatus::Canceled, Some(user)).await;
         }
-        let at = now();
-        for job in jobs.into_iter().filter(|job| !job.status.is_finished()) {
-            let mut row = job.into_active_model();
-            row.status = Set(PipelineStatus::Canceled);
-            row.finished_at = Set(Some(at));
-            row.updated_at = Set(at);
-            let job = row.update(transaction).await?;
-            status::job_changed(transaction, &pipeline, &job, None, Some(user)).await?;
-        }
+        let unfinished: Vec<ci_jobs::Model> =
+            jobs.into_iter().filter(|job| !job.status.is_finished()).collect();
+        cancel_jobs(transaction, &pipeline, unfinished, user).await?;
         status::update_from_jobs(transaction, pipeline, Some(user)).await
     })
     .await
@@ -185,34 +182,81 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
         if jobs.is_empty() && again(pipeline.status) {
             return status::set_status(transaction, pipeline, PipelineStatus::Pending, Some(user)).await;
         }
-        for job in jobs.into_iter().filter(|job| again(job.status)) {
-            let at = now();
-            let row = ci_jobs::ActiveModel {
-                project_id: Set(job.project_id),
-                pipeline_id: Set(job.pipeline_id),
-                name: Set(job.name.clone()),
-                stage: Set(job.stage.clone()),
-                status: Set(PipelineStatus::Pending),
-                description: Set(job.description.clone()),
-                target_url: Set(job.target_url.clone()),
-                allow_failure: Set(job.allow_failure),
-                retried: Set(false),
-                user_id: Set(Some(user)),
-                created_at: Set(at),
-                updated_at: Set(at),
-                ..Default::default()
-            };
-            let before = Some(job.id);
-            let mut old = job.into_active_model();
-            old.retried = Set(true);
-            old.updated_at = Set(now());
-            old.update(transaction).await?;
-            let job = row.insert(transaction).await?;
-            status::job_changed(transaction, &pipeline, &job, before, Some(user)).await?;
-        }
+        let stopped: Vec<ci_jobs::Model> = jobs.into_iter().filter(|job| again(job.status)).collect();
+        retry_jobs(transaction, &pipeline, stopped, user).await?;
         status::update_from_jobs(transaction, pipeline, Some(user)).await
     })
     .await
+}
+
+/// Cancels jobs of a locked pipeline. The number of statements does not depend on the number of jobs.
+async fn cancel_jobs(
+    transaction: &DatabaseTransaction,
+    pipeline: &Model,
+    mut jobs: Vec<ci_jobs::Model>,
+    user: i64,
+) -> Result<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let at = now();
+    for job in &mut jobs {
+        job.status = PipelineStatus::Canceled;
+        job.finished_at = Some(at);
+        job.updated_at = at;
+    }
+    ci_jobs::Entity::update_many()
+        .col_expr(ci_jobs::Column::Status, Expr::value(PipelineStatus::Canceled))
+        .col_expr(ci_jobs::Column::FinishedAt, Expr::value(at))
+        .col_expr(ci_jobs::Column::UpdatedAt, Expr::value(at))
+        .filter(ci_jobs::Column::Id.is_in(jobs.iter().map(|job| job.id)))
+        .exec(transaction)
+        .await?;
+    status::jobs_changed(transaction, pipeline, &jobs, PipelineStatus::Canceled, user).await
+}
+
+/// Replaces jobs of a locked pipeline with pending jobs. The number of statements does not depend on the number of
+/// jobs.
+async fn retry_jobs(
+    transaction: &DatabaseTransaction,
+    pipeline: &Model,
+    jobs: Vec<ci_jobs::Model>,
+    user: i64,
+) -> Result<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let at = now();
+    let old: Vec<i64> = jobs.iter().map(|job| job.id).collect();
+    ci_jobs::Entity::update_many()
+        .col_expr(ci_jobs::Column::Retried, Expr::value(true))
+        .col_expr(ci_jobs::Column::UpdatedAt, Expr::value(at))
+        .filter(ci_jobs::Column::Id.is_in(old.iter().copied()))
+        .exec(transaction)
+        .await?;
+    let rows = jobs.into_iter().map(|job| ci_jobs::ActiveModel {
+        project_id: Set(job.project_id),
+        pipeline_id: Set(job.pipeline_id),
+        name: Set(job.name),
+        stage: Set(job.stage),
+        status: Set(PipelineStatus::Pending),
+        description: Set(job.description),
+        target_url: Set(job.target_url),
+        allow_failure: Set(job.allow_failure),
+        retried: Set(false),
+        user_id: Set(Some(user)),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    });
+    let mut jobs = ci_jobs::Entity::insert_many(rows)
+        .exec_with_returning(transaction)
+        .await?;
+    // The order of returned rows is not defined. The IDs ascend in the order of the inserted rows.
+    jobs.sort_unstable_by_key(|job| job.id);
+    let replacements: HashMap<i64, i64> = old.into_iter().zip(jobs.iter().map(|job| job.id)).collect();
+    deployments::replace_jobs(transaction, &replacements).await?;
+    status::jobs_changed(transaction, pipeline, &jobs, PipelineStatus::Pending, user).await
 }
 
 /// Changes a pipeline as the caller.

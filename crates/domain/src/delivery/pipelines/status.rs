@@ -52,11 +52,26 @@ pub(crate) async fn job_changed(
     before: Option<i64>,
     author: Option<i64>,
 ) -> Result<()> {
-    events::publish_job(transaction, pipeline, job, author).await?;
+    events::publish_jobs(transaction, pipeline, std::slice::from_ref(job), author).await?;
     if let Some(before) = before {
         deployments::replace_job(transaction, before, job).await?;
     }
     deployments::update_from_job(transaction, job).await
+}
+
+/// Like [`job_changed`], for jobs that were canceled or retried, and that have the same status.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn jobs_changed(
+    transaction: &DatabaseTransaction,
+    pipeline: &Model,
+    jobs: &[ci_jobs::Model],
+    status: PipelineStatus,
+    author: i64,
+) -> Result<()> {
+    events::publish_jobs(transaction, pipeline, jobs, Some(author)).await?;
+    deployments::update_from_jobs(transaction, jobs, status).await
 }
 
 /// Sets the status of a pipeline without jobs.
