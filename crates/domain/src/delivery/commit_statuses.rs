@@ -13,7 +13,7 @@ use storage::entities::{now, users};
 
 use crate::code::repository_access;
 use crate::delivery::access::{check_can_create, check_can_read};
-use crate::delivery::pipelines::status::{job_changed, update_from_jobs};
+use crate::delivery::pipelines::status::{delete_replaced_jobs, job_changed, update_from_jobs};
 use crate::delivery::pipelines::{NewPipeline, PipelineRef, check_ref, insert, resolve_ref};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -392,6 +392,9 @@ async fn upsert(
     if began {
         let replaced = before.map(|(id, _)| id).filter(|_| is_new);
         job_changed(transaction, pipeline, &job, replaced, Some(user_id)).await?;
+        if replaced.is_some() {
+            delete_replaced_jobs(transaction, pipeline.id).await?;
+        }
     }
     Ok(job)
 }

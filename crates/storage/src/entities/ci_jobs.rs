@@ -1,8 +1,8 @@
 //! Jobs of pipelines. A commit status reported by an external system is a job of a separate stage.
 
 use chrono::{DateTime, Utc};
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 use super::{pipelines, users};
 pub use pipelines::PipelineStatus;
@@ -93,4 +93,27 @@ pub async fn current(db: &impl ConnectionTrait, pipeline_id: i64) -> Result<Vec<
         .order_by_asc(Column::Id)
         .all(db)
         .await
+}
+
+/// Deletes jobs of a pipeline that newer jobs replaced, except the newest `kept`. Deletes at most `batch` jobs.
+///
+/// # Errors
+/// Any database error.
+pub async fn delete_replaced(
+    db: &impl ConnectionTrait,
+    pipeline_id: i64,
+    kept: u64,
+    batch: u64,
+) -> Result<(), DbErr> {
+    let older = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::PipelineId.eq(pipeline_id))
+        .filter(Column::Retried.eq(true))
+        .order_by_desc(Column::Id)
+        .offset(kept)
+        .limit(batch)
+        .into_query();
+    let deleted = Entity::delete_many().filter(Column::Id.in_subquery(older));
+    deleted.exec(db).await.map(drop)
 }

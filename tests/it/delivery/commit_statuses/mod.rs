@@ -1,7 +1,8 @@
 //! Commit statuses that external systems report.
 
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility};
+use storage::entities::{AccessLevel, Visibility, ci_jobs};
 
 use crate::delivery::pipelines::pipeline;
 use crate::support::code::Project;
@@ -80,6 +81,46 @@ async fn pipeline_status_follows_commit_statuses(server: TestServer) {
         root.get(&format!("{all}?all=true")).await.expect(200).pluck("status"),
         [json!("success"), json!("failed"), json!("canceled"), json!("skipped"),]
     );
+}
+
+async fn create_commit_status_deletes_oldest_replaced_statuses(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "bounded", Visibility::Private).await;
+    let (sha, success) = (project.id("main"), json!({ "state": "success", "ref": "main" }));
+    let first = report(&root, project.id, &sha, success.clone()).await;
+    let other = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main", "name": "other" })).await;
+    let db = server.backend.database.write();
+    let columns = "project_id, pipeline_id, name, stage, status, allow_failure, retried, created_at, updated_at";
+    let replaced = columns.replace("retried", "TRUE");
+    let copy = format!("INSERT INTO ci_jobs ({columns}) SELECT {replaced} FROM ci_jobs WHERE name = 'default'");
+    for _ in 0..13 {
+        db.execute_unprepared(&copy).await.expect("jobs");
+    }
+    let replaced = async || {
+        let jobs = ci_jobs::Entity::find().filter(ci_jobs::Column::Retried.eq(true));
+        let jobs = jobs.order_by_asc(ci_jobs::Column::Id).all(server.backend.database.read()).await.expect("jobs");
+        jobs.into_iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    let mut before = replaced().await;
+    assert_eq!(before.len(), 8_191);
+    let mut newest = first["id"].as_i64().expect("an ID");
+    for _ in 0..5 {
+        before.push(newest);
+        before.sort_unstable();
+        // One report deletes at most 1,000.
+        let end = before.len() - 5_000;
+        before.drain(end.saturating_sub(1_000)..end);
+        newest = report(&root, project.id, &sha, success.clone()).await["id"].as_i64().expect("an ID");
+        assert_eq!(replaced().await, before);
+    }
+    assert_eq!(before.len(), 5_000);
+    let current = root.get(&project.url(&format!("/commits/{sha}/statuses"))).await.expect(200);
+    assert_eq!(current.pluck("id"), [other["id"].clone(), json!(newest)]);
+    // A retry replaces a job too, which is the oldest one.
+    let pipeline = format!("/projects/{}/pipelines/{}", project.id, other["pipeline_id"]);
+    root.post(&format!("{pipeline}/cancel"), json!({})).await.expect(200);
+    root.post(&format!("{pipeline}/retry"), json!({})).await.expect(201);
+    assert_eq!(replaced().await, before);
 }
 
 async fn create_commit_status_rejects_invalid_transition(server: TestServer) {
@@ -301,6 +342,7 @@ async fn concurrent_commit_statuses_create_one_pipeline(server: TestServer) {
 on_every_database![
     create_and_list_commit_status_return_all_fields,
     pipeline_status_follows_commit_statuses,
+    create_commit_status_deletes_oldest_replaced_statuses,
     create_commit_status_rejects_invalid_transition,
     commit_status_joins_pipeline_of_commit_and_ref,
     list_commit_statuses_supports_filters_and_pages,

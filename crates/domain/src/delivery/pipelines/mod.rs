@@ -256,6 +256,7 @@ async fn retry_jobs(
     jobs.sort_unstable_by_key(|job| job.id);
     let replacements: HashMap<i64, i64> = old.into_iter().zip(jobs.iter().map(|job| job.id)).collect();
     deployments::replace_jobs(transaction, &replacements).await?;
+    status::delete_replaced_jobs(transaction, pipeline.id).await?;
     status::jobs_changed(transaction, pipeline, &jobs, PipelineStatus::Pending, user).await
 }
 

@@ -11,6 +11,12 @@ use crate::delivery::deployments;
 use crate::delivery::pipelines::events;
 use crate::kernel::error::Result;
 
+/// Maximum number of jobs of a pipeline that newer jobs replaced.
+const MAX_REPLACED_JOBS: u64 = 5000;
+
+/// Maximum number of replaced jobs that one change deletes. A retry of a pipeline replaces at most as many jobs.
+const MAX_DELETED_JOBS: u64 = 1000;
+
 /// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
 /// it is unchanged. If its status and times are the same, nothing is written.
 ///
@@ -72,6 +78,16 @@ pub(super) async fn jobs_changed(
 ) -> Result<()> {
     events::publish_jobs(transaction, pipeline, jobs, Some(author)).await?;
     deployments::update_from_jobs(transaction, jobs, status).await
+}
+
+/// Deletes the oldest replaced jobs beyond the maximum, after further jobs were replaced. The deployments of deleted jobs
+/// remain.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn delete_replaced_jobs(transaction: &DatabaseTransaction, pipeline_id: i64) -> Result<()> {
+    let (kept, batch) = (MAX_REPLACED_JOBS, MAX_DELETED_JOBS);
+    Ok(ci_jobs::delete_replaced(transaction, pipeline_id, kept, batch).await?)
 }
 
 /// Sets the status of a pipeline without jobs.
