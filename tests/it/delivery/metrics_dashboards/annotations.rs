@@ -1,7 +1,7 @@
 //! Annotations on metrics dashboards of environments and clusters.
 
 use reqwest::Method;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait};
 use serde_json::{Value, json};
 use storage::entities::metrics_annotations::Entity;
 use storage::entities::{Visibility, clusters as rows, now, projects};
@@ -199,9 +199,35 @@ async fn create_annotation_rejects_invalid_attributes(server: TestServer) {
     assert_eq!(Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 1);
 }
 
+async fn create_annotation_rejects_more_than_maximum(server: TestServer) {
+    let root = server.root();
+    let project_id = project(&root, "full", json!({})).await;
+    let all = |id: i64| format!("/environments/{id}/metrics_dashboard/annotations");
+    let full = environment(&server, project_id).await;
+    let other = environments::environment(&root, &format!("/projects/{project_id}"), "staging").await;
+    open_gate(&root).await;
+    root.post(&all(full), annotation_body(BUILT_IN)).await.expect(201);
+    let columns = "environment_id, dashboard_path, description, starting_at, created_at";
+    let copy = format!("INSERT INTO metrics_annotations ({columns}) SELECT {columns} FROM metrics_annotations");
+    let db = server.backend.database.write();
+    for _ in 0..13 {
+        db.execute_unprepared(&copy).await.expect("annotations");
+    }
+    // 8,192 annotations were copied.
+    db.execute_unprepared(&format!("{copy} LIMIT 1807")).await.expect("annotations");
+    root.post(&all(full), annotation_body(BUILT_IN)).await.expect(201);
+    let rejected = root.post(&all(full), annotation_body(BUILT_IN)).await.expect(400);
+    assert_eq!(rejected.message(), "An environment can have at most 10000 annotations: annotate another one");
+    root.post(&all(other), annotation_body(BUILT_IN)).await.expect(201);
+    let of_cluster = cluster(&server, project_id, "*").await;
+    let of_cluster = format!("/clusters/{of_cluster}/metrics_dashboard/annotations");
+    root.post(&of_cluster, annotation_body(BUILT_IN)).await.expect(201);
+}
+
 on_every_database![
     create_annotation_works_for_environments_and_clusters,
     create_annotation_returns_404_while_gate_is_closed,
     create_annotation_requires_developer,
     create_annotation_rejects_invalid_attributes,
+    create_annotation_rejects_more_than_maximum,
 ];

@@ -1,9 +1,12 @@
 //! Annotations on dashboards of environments and clusters.
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
-use storage::database::Violation;
-use storage::entities::metrics_annotations::{ActiveModel, Model};
+use sea_orm::sea_query::LockType;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
+    QueryFilter, QuerySelect,
+};
+use storage::entities::metrics_annotations::{ActiveModel, Column, Entity, Model};
 use storage::entities::{clusters, environments, now};
 
 use super::{BUILT_IN_DASHBOARD, dashboard_exists, unescape};
@@ -14,6 +17,9 @@ use crate::kernel::policy::Role;
 
 /// Maximum length of a dashboard path, in characters.
 const MAX_PATH_LENGTH: usize = 255;
+
+/// Maximum number of annotations of an environment or a cluster.
+const MAX_ANNOTATIONS: u64 = 10_000;
 
 /// A new annotation.
 #[derive(Debug, Clone)]
@@ -42,7 +48,8 @@ pub enum DashboardSubject {
 /// # Errors
 /// Returns `NotFound` if the subject does not exist or is not visible. Returns `Forbidden` below Developer, in archived
 /// projects, and if the dashboards or the subject are not available to the caller. Returns a validation error if the
-/// path is not a dashboard or the period ends before it starts.
+/// path is not a dashboard or the period ends before it starts. Returns `Rejected` if the subject has `MAX_ANNOTATIONS`
+/// annotations already.
 pub async fn create(
     backend: &Backend,
     access: InstanceAccess,
@@ -79,12 +86,51 @@ pub async fn create(
         created_at: Set(now()),
         ..Default::default()
     };
-    let result = row.insert(backend.database.write()).await;
-    result.map_err(|error| match Violation::of(&error) {
-        // The environment or cluster was deleted concurrently.
-        Some(Violation::ForeignKey(_)) => Error::not_found(""),
-        _ => error.into(),
-    })
+    backend
+        .database
+        .transaction(async |transaction| {
+            let (column, id, noun) = lock(transaction, subject).await?;
+            let existing = Entity::find().filter(column.eq(id));
+            if existing.count(transaction).await? >= MAX_ANNOTATIONS {
+                let text =
+                    format!("{noun} can have at most {MAX_ANNOTATIONS} annotations: annotate another one");
+                return Err(Error::Rejected(text.into()));
+            }
+            Ok(row.insert(transaction).await?)
+        })
+        .await
+}
+
+/// Locks the subject, so that concurrent inserts cannot exceed the maximum. Returns the column with its ID, the ID, and
+/// its name in errors.
+///
+/// # Errors
+/// Returns `NotFound` if the subject was deleted.
+async fn lock(
+    transaction: &DatabaseTransaction,
+    subject: DashboardSubject,
+) -> Result<(Column, i64, &'static str)> {
+    let lock = LockType::NoKeyUpdate;
+    let (exists, column, id, noun) = match subject {
+        DashboardSubject::Environment(id) => {
+            let found = environments::Entity::find_by_id(id)
+                .lock(lock)
+                .one(transaction)
+                .await?;
+            (found.is_some(), Column::EnvironmentId, id, "An environment")
+        }
+        DashboardSubject::Cluster(id) => {
+            let found = clusters::Entity::find_by_id(id)
+                .lock(lock)
+                .one(transaction)
+                .await?;
+            (found.is_some(), Column::ClusterId, id, "A cluster")
+        }
+    };
+    match exists {
+        true => Ok((column, id, noun)),
+        false => Err(Error::not_found("")),
+    }
 }
 
 /// Requires the Developer role in the project or group, and returns the project, if it is one.
