@@ -13,6 +13,7 @@ use tokio::fs::File;
 
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
+use crate::integrations::object_storage::SweepProgress;
 use crate::kernel::Backend;
 use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
@@ -151,28 +152,32 @@ pub async fn remove_all(backend: &Backend, project_id: i64) -> Result<()> {
     Ok(backend.objects.delete_below(&folder(project_id)).await?)
 }
 
-/// Deletes incomplete uploads and returns their number. An upload whose object cannot be deleted is logged and remains
-/// for the next sweep.
+/// Deletes incomplete uploads and returns their number. An upload whose object cannot be deleted remains for the next
+/// sweep.
 ///
 /// # Errors
-/// Returns an error if a database query fails.
-pub async fn sweep(backend: &Backend) -> Result<usize> {
+/// Returns an error if a database query fails, or if an object could not be deleted.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
     let db = backend.database.write();
     let abandoned = project_uploads::abandoned(db, now() - ABANDONED_AFTER, MAX_SWEPT).await?;
-    let mut swept = 0;
+    let mut progress = SweepProgress::new();
     for row in &abandoned {
-        if let Err(error) = backend.objects.discard(&key(row)).await {
-            tracing::error!(%error, upload = row.id, "failed to remove an abandoned upload");
-            continue;
+        if !progress.record(remove_abandoned(backend, row).await) {
+            break;
         }
-        Entity::delete_many()
-            .filter(Column::Id.eq(row.id))
-            .filter(Column::StoredAt.is_null())
-            .exec(db)
-            .await?;
-        swept += 1;
     }
-    Ok(swept)
+    progress.finish()
+}
+
+/// Deletes the object of an incomplete upload, and then its row: a row without an object is found again.
+async fn remove_abandoned(backend: &Backend, row: &Model) -> Result<()> {
+    backend.objects.discard(&key(row)).await?;
+    Entity::delete_many()
+        .filter(Column::Id.eq(row.id))
+        .filter(Column::StoredAt.is_null())
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
 }
 
 /// Returns whether Markdown embeds a file.

@@ -4,12 +4,14 @@ use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::transfers::{exports, imports};
 
-/// Removes expired archives. Returns their number.
+/// Removes expired archives. Returns their number. Imports are swept even if the archive of an export cannot be deleted.
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.
-pub async fn sweep(backend: &Backend) -> Result<usize> {
-    Ok(exports::sweep(backend).await? + imports::sweep(backend).await?)
+pub async fn sweep(backend: &Backend) -> Result<u64> {
+    let of_exports = exports::sweep(backend).await;
+    let of_imports = imports::sweep(backend).await;
+    Ok(of_exports? + of_imports?)
 }
 
 /// Removes the existing archives of a deleted group. The sweep removes the rest.

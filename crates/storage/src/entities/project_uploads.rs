@@ -1,8 +1,8 @@
 //! Files uploaded to projects; their content is in the object storage.
 
 use chrono::{DateTime, Utc};
-use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
+use sea_orm::{QueryOrder, QuerySelect};
 
 /// Files uploaded to projects; their content is in the object storage.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -62,6 +62,7 @@ pub async fn abandoned(
     Entity::find()
         .filter(Column::StoredAt.is_null())
         .filter(Column::CreatedAt.lt(before))
+        .order_by_asc(Column::CreatedAt)
         .limit(limit)
         .all(db)
         .await

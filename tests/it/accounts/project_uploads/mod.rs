@@ -9,7 +9,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
-use storage::entities::project_uploads;
+use storage::entities::{now, project_uploads};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::process::{Site, on_every_site};
@@ -293,6 +293,36 @@ async fn sweep_deletes_unfinished_uploads(server: TestServer) {
     root.get(&url(&sent)).await.expect(200);
 }
 
+async fn sweep_stops_after_consecutive_failures(server: TestServer) {
+    let id = project(&server.root(), "work", json!({})).await;
+    let folder = server.data().join(format!("objects/projects/{id}/uploads"));
+    let old = now() - chrono::TimeDelta::days(2);
+    for number in 0..11 {
+        let secret = format!("{number:032}");
+        // The storage cannot delete a directory. The last upload has no object.
+        if number < 10 {
+            std::fs::create_dir_all(folder.join(&secret)).expect("a directory");
+        }
+        let row = project_uploads::ActiveModel {
+            project_id: Set(id),
+            secret: Set(secret),
+            file_name: Set("a.txt".to_owned()),
+            size: Set(1),
+            created_at: Set(old + chrono::TimeDelta::seconds(number)),
+            ..Default::default()
+        };
+        row.insert(server.backend.database.write()).await.expect("a row");
+    }
+    domain::accounts::uploads::sweep(&server.backend).await.expect_err("objects that cannot be deleted");
+    assert_eq!(row_count(&server).await, 11);
+    // One object less does not stop the sweep.
+    std::fs::remove_dir(folder.join(format!("{:032}", 0))).expect("a removal");
+    domain::accounts::uploads::sweep(&server.backend).await.expect_err("objects that cannot be deleted");
+    assert_eq!(row_count(&server).await, 9);
+    std::fs::remove_dir_all(&folder).expect("a removal");
+    assert_eq!(domain::accounts::uploads::sweep(&server.backend).await.expect("a sweep"), 9);
+}
+
 async fn delete_project_deletes_its_files(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -320,6 +350,7 @@ on_every_database![
     interrupted_upload_leaves_no_files,
     upload_with_failing_storage_returns_500_and_sweep_deletes_its_rows,
     sweep_deletes_unfinished_uploads,
+    sweep_stops_after_consecutive_failures,
     delete_project_deletes_its_files,
 ];
 

@@ -3,7 +3,7 @@
 use domain::transfers::jobs::export_group::ExportGroup;
 use domain::transfers::{exports, sweep};
 use sea_orm::sea_query::Expr;
-use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::{group_exports, labels, now};
 
@@ -156,6 +156,25 @@ async fn expired_exports_are_deleted_by_sweep(server: TestServer) {
     assert_eq!(response.message(), "404 Not found or has expired");
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
     assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
+}
+
+async fn sweep_reports_export_that_cannot_be_deleted(server: TestServer) {
+    let root = server.root();
+    for name in ["first", "second"] {
+        run_export(&server, group(&root, name, json!({})).await).await;
+    }
+    expire(&server).await;
+    let stuck =
+        group_exports::Entity::find().order_by_asc(group_exports::Column::Id).one(server.backend.database.read());
+    let stuck = stuck.await.expect("a query").expect("a row");
+    let object = server.data().join(format!("objects/group_exports/{}", stuck.secret));
+    std::fs::remove_file(&object).expect("an object");
+    std::fs::create_dir(&object).expect("a directory");
+    sweep(&server.backend).await.expect_err("an archive that cannot be deleted");
+    assert_eq!(rows(&server).await, 1);
+    std::fs::remove_dir(&object).expect("a removal");
+    assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
+    assert_eq!(rows(&server).await, 0);
 }
 
 async fn deleting_group_deletes_exports(server: TestServer) {
@@ -340,6 +359,7 @@ on_every_database![
     export_does_not_read_descriptions_of_linked_labels,
     new_export_replaces_previous_one,
     expired_exports_are_deleted_by_sweep,
+    sweep_reports_export_that_cannot_be_deleted,
     deleting_group_deletes_exports,
     killed_export_job_leaves_no_files_after_sweep,
     export_contains_private_emails_only_for_administrators,

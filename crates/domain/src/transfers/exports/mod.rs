@@ -23,6 +23,7 @@ use writer::ArchiveWriter;
 
 use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::GroupAccess;
+use crate::integrations::object_storage::SweepProgress;
 use crate::kernel::Backend;
 use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
@@ -192,23 +193,20 @@ async fn mark_stored(transaction: &DatabaseTransaction, row: &Model, size: i64) 
     Ok(())
 }
 
-/// Removes expired archives and those of deleted groups. Returns their number. An archive that cannot be deleted is
-/// logged and remains for the next sweep.
+/// Removes expired archives and those of deleted groups. Returns their number. An archive that cannot be deleted remains
+/// for the next sweep.
 ///
 /// # Errors
-/// Returns an error if the database fails.
-pub async fn sweep(backend: &Backend) -> Result<usize> {
+/// Returns an error if the database fails, or if an archive could not be deleted.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
     let over = group_exports::expired(backend.database.write(), now(), MAX_SWEPT).await?;
-    let mut swept = 0;
+    let mut progress = SweepProgress::new();
     for row in &over {
-        if let Err(error) = backend.objects.discard(&key(row)).await {
-            tracing::error!(%error, export = row.id, "failed to remove the archive of a group export");
-            continue;
+        if !progress.record(discard(backend, row).await) {
+            break;
         }
-        delete_row(backend, row).await?;
-        swept += 1;
     }
-    Ok(swept)
+    progress.finish()
 }
 
 /// Removes the archives of a deleted group. One that is being written is left to its writer and to the sweep.
@@ -234,10 +232,6 @@ async fn expired(backend: &Backend, which: Expr) -> Result<Vec<Model>> {
 /// Removes an archive: first its content, then its row.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     backend.objects.discard(&key(row)).await?;
-    delete_row(backend, row).await
-}
-
-async fn delete_row(backend: &Backend, row: &Model) -> Result<()> {
     Entity::delete_by_id(row.id)
         .exec(backend.database.write())
         .await?;

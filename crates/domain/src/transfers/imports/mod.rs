@@ -40,6 +40,7 @@ use storage::jobs::{self, Job, JobAttempt, JobFailure};
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::GroupAccess;
 use crate::identity::authentication;
+use crate::integrations::object_storage::SweepProgress;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -296,31 +297,38 @@ fn spool(backend: &Backend) -> Result<StdFile> {
 }
 
 /// Ends imports whose job failed permanently without ending them, for example because its server stopped in
-/// the last attempt. Also removes unneeded archives. Returns the number of both. An archive that cannot be deleted is
-/// logged and remains for the next sweep.
+/// the last attempt. Also removes unneeded archives. Returns the number of both. An archive that cannot be deleted
+/// remains for the next sweep.
 ///
 /// # Errors
-/// Returns an error if the database fails.
-pub async fn sweep(backend: &Backend) -> Result<usize> {
+/// Returns an error if the database fails, or if an archive could not be deleted.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
     let db = backend.database.write();
     let lost = group_imports::without_job(db, ImportGroup::KIND, MAX_SWEPT).await?;
+    let mut progress = SweepProgress::new();
     for row in &lost {
-        mark_failed(backend, row.id).await?;
+        if !progress.record(mark_failed(backend, row.id).await) {
+            return progress.finish();
+        }
     }
     let over = group_imports::with_obsolete_archive(db, now() - ORPHAN_AGE, MAX_SWEPT).await?;
-    let mut swept = lost.len();
     for row in &over {
-        if let Err(error) = backend.objects.discard(&key(row)?).await {
-            tracing::error!(%error, import = row.id, "failed to remove the archive of a group import");
-            continue;
+        if !progress.record(remove_obsolete_archive(backend, row).await) {
+            break;
         }
-        forget_archive(backend, row).await?;
-        if row.namespace_id.is_none() {
-            Entity::delete_by_id(row.id).exec(db).await?;
-        }
-        swept += 1;
     }
-    Ok(swept)
+    progress.finish()
+}
+
+/// Removes an archive, and its import if the group was deleted.
+async fn remove_obsolete_archive(backend: &Backend, row: &Model) -> Result<()> {
+    discard(backend, row).await?;
+    if row.namespace_id.is_none() {
+        Entity::delete_by_id(row.id)
+            .exec(backend.database.write())
+            .await?;
+    }
+    Ok(())
 }
 
 /// Removes the archive from which a deleted group was to be filled.
