@@ -78,7 +78,7 @@ pub(crate) async fn replace_jobs(
     transaction: &DatabaseTransaction,
     replacements: &HashMap<i64, i64>,
 ) -> Result<()> {
-    let of_jobs: Vec<Option<i64>> = Entity::find()
+    let deployed: Vec<i64> = Entity::find()
         .select_only()
         .column(Column::JobId)
         .filter(Column::JobId.is_in(replacements.keys().copied()))
@@ -86,7 +86,6 @@ pub(crate) async fn replace_jobs(
         .into_tuple()
         .all(transaction)
         .await?;
-    let deployed: Vec<i64> = of_jobs.into_iter().flatten().collect();
     if deployed.is_empty() {
         return Ok(());
     }

@@ -112,7 +112,7 @@ pub(super) async fn publish_jobs(
     if !has_webhooks(transaction, pipeline.project_id, kinds.0).await? {
         return Ok(());
     }
-    let data = jobs.iter().map(|job| (job.id, JobEventData::from(job))).collect();
+    let data: Vec<(i64, JobEventData)> = jobs.iter().map(|job| (job.id, job.into())).collect();
     record(transaction, pipeline.project_id, kinds, data, author).await
 }
 
