@@ -4,7 +4,8 @@ use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::transfers::{exports, imports};
 
-/// Removes expired archives. Returns their number. Imports are swept even if the archive of an export cannot be deleted.
+/// Removes expired archives. Returns their number. Imports are swept even if the archive of an export cannot be
+/// deleted.
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.

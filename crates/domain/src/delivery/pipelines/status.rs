@@ -80,8 +80,8 @@ pub(super) async fn jobs_changed(
     deployments::update_from_jobs(transaction, jobs, status).await
 }
 
-/// Deletes the oldest replaced jobs beyond the maximum, after further jobs were replaced. The deployments of deleted jobs
-/// remain.
+/// Deletes the oldest replaced jobs beyond the maximum, after further jobs were replaced. The deployments of
+/// deleted jobs remain.
 ///
 /// # Errors
 /// Returns an error if a database query fails.

@@ -193,8 +193,8 @@ async fn mark_stored(transaction: &DatabaseTransaction, row: &Model, size: i64) 
     Ok(())
 }
 
-/// Removes expired archives and those of deleted groups. Returns their number. An archive that cannot be deleted remains
-/// for the next sweep.
+/// Removes expired archives and those of deleted groups. Returns their number. An archive that cannot be deleted
+/// remains for the next sweep.
 ///
 /// # Errors
 /// Returns an error if the database fails, or if an archive could not be deleted.
