@@ -2,8 +2,8 @@
 
 Usage: walk.py BASE_URL TOKEN compat|plain
 
-The same walk runs against a server with and without the option `compat`, which repeats headers under the names that
-such clients know. CANNOT lists requests and responses that the client does not support, and `cannot` tests the list.
+The walk runs against a server with or without the option `compat`, which repeats headers under the names that such
+clients know. CANNOT lists requests and responses that the client does not support, and `cannot` tests the list.
 """
 
 import base64
