@@ -14,7 +14,11 @@ test *arguments:
 lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
-    cargo deny --all-features check bans licenses sources
+    .ci/dependencies --if-changed
+
+# Check the licenses and sources of all dependencies, and record the result for .ci/run
+licenses:
+    .ci/dependencies
 
 # Check all dependencies against the advisory database of RustSec, which is downloaded
 advisories:
