@@ -20,6 +20,9 @@ async fn report_of_a_status_does_not_read_replaced_statuses(server: TestServer) 
     let project = Project::with_commits(&server, "planned", Visibility::Private).await;
     let (head, success) = (project.id("main"), json!({ "state": "success", "ref": "main" }));
     report(&root, project.id, &head, success.clone()).await;
+    // If all jobs belonged to one pipeline, PostgreSQL could as well read all of them in the order of their IDs.
+    let other = json!({ "state": "success", "ref": "feature/x" });
+    report(&root, project.id, &project.id("feature/x"), other).await;
     let db = server.backend.database.write();
     let columns = "project_id, pipeline_id, name, stage, status, allow_failure, retried, created_at, updated_at";
     let replaced = columns.replace("retried", "TRUE");
