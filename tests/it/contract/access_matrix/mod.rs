@@ -204,10 +204,13 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
 
 /// Returns the callers of an operation: all non-members, and roles up to the minimum role. In private spaces, direct
 /// members have each of these roles. The others have the minimum role and the one below it, because all operations look
-/// up the role in the same way.
+/// up the role in the same way. Internal spaces differ from the others only for non-members.
 fn callers(operation: &Operation, visibility: Visibility) -> Vec<Caller> {
     if operation.no_credentials {
         return vec![Caller::Anonymous];
+    }
+    if visibility == Visibility::Internal {
+        return vec![Caller::Anonymous, Caller::Stranger, Caller::Expired];
     }
     let mut callers = vec![Caller::Anonymous, Caller::WrongScope, Caller::Stranger, Caller::Job, Caller::Admin];
     match operation.access.on {
