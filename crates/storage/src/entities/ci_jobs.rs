@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
-use super::{pipelines, users};
+use super::{deployments, pipelines, users};
 pub use pipelines::PipelineStatus;
 
 /// The stage of jobs that are reported by external systems.
@@ -95,7 +96,8 @@ pub async fn current(db: &impl ConnectionTrait, pipeline_id: i64) -> Result<Vec<
         .await
 }
 
-/// Deletes jobs of a pipeline that newer jobs replaced, except the newest `kept`. Deletes at most `batch` jobs.
+/// Deletes jobs of a pipeline that newer jobs replaced, except the newest `kept` and those with a deployment. Deletes at
+/// most `batch` jobs, the oldest first.
 ///
 /// # Errors
 /// Any database error.
@@ -105,13 +107,26 @@ pub async fn delete_replaced(
     kept: u64,
     batch: u64,
 ) -> Result<(), DbErr> {
-    let older = Entity::find()
+    let ids = Entity::find()
         .select_only()
         .column(Column::Id)
         .filter(Column::PipelineId.eq(pipeline_id))
-        .filter(Column::Retried.eq(true))
-        .order_by_desc(Column::Id)
-        .offset(kept)
+        .filter(Column::Retried.eq(true));
+    // Most pipelines have fewer jobs, so only the index is read.
+    let newest_deleted = ids.clone().order_by_desc(Column::Id).offset(kept).limit(1);
+    let Some(newest) = newest_deleted.into_tuple::<i64>().one(db).await? else {
+        return Ok(());
+    };
+    let of_job = Expr::col((deployments::Entity, deployments::Column::JobId)).equals((Entity, Column::Id));
+    let deployment = deployments::Entity::find()
+        .select_only()
+        .column(deployments::Column::Id)
+        .filter(of_job)
+        .into_query();
+    let older = ids
+        .filter(Column::Id.lte(newest))
+        .filter(Expr::not_exists(deployment))
+        .order_by_asc(Column::Id)
         .limit(batch)
         .into_query();
     let deleted = Entity::delete_many().filter(Column::Id.in_subquery(older));

@@ -1,9 +1,12 @@
 //! Commit statuses that external systems report.
 
+use std::collections::HashSet;
+
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, ci_jobs};
 
+use crate::delivery::deployments::deploy;
 use crate::delivery::pipelines::pipeline;
 use crate::support::code::Project;
 use crate::support::{Client, TestServer, on_every_database};
@@ -89,6 +92,10 @@ async fn create_commit_status_deletes_oldest_replaced_statuses(server: TestServe
     let (sha, success) = (project.id("main"), json!({ "state": "success", "ref": "main" }));
     let first = report(&root, project.id, &sha, success.clone()).await;
     let other = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main", "name": "other" })).await;
+    // A replaced job with a deployment remains.
+    let job = json!({ "environment": "production", "sha": sha, "ref": "main", "tag": false, "status": "success", "job_id": first["id"] });
+    deploy(&root, project.id, job).await;
+    let deployed = first["id"].as_i64().expect("an ID");
     let db = server.backend.database.write();
     let columns = "project_id, pipeline_id, name, stage, status, allow_failure, retried, created_at, updated_at";
     let replaced = columns.replace("retried", "TRUE");
@@ -103,20 +110,21 @@ async fn create_commit_status_deletes_oldest_replaced_statuses(server: TestServe
     };
     let mut before = replaced().await;
     assert_eq!(before.len(), 8_191);
-    let mut newest = first["id"].as_i64().expect("an ID");
+    let mut newest = deployed;
     for _ in 0..5 {
         before.push(newest);
         before.sort_unstable();
         // One report deletes at most 1,000.
-        let end = before.len() - 5_000;
-        before.drain(end.saturating_sub(1_000)..end);
+        let older = before[..before.len() - 5_000].iter().filter(|id| **id != deployed);
+        let deleted: HashSet<i64> = older.take(1_000).copied().collect();
+        before.retain(|id| !deleted.contains(id));
         newest = report(&root, project.id, &sha, success.clone()).await["id"].as_i64().expect("an ID");
         assert_eq!(replaced().await, before);
     }
-    assert_eq!(before.len(), 5_000);
+    assert_eq!((before.len(), before[0]), (5_001, deployed));
     let current = root.get(&project.url(&format!("/commits/{sha}/statuses"))).await.expect(200);
     assert_eq!(current.pluck("id"), [other["id"].clone(), json!(newest)]);
-    // A retry replaces a job too, which is the oldest one.
+    // A retry replaces a job too, which is then the oldest one without a deployment.
     let pipeline = format!("/projects/{}/pipelines/{}", project.id, other["pipeline_id"]);
     root.post(&format!("{pipeline}/cancel"), json!({})).await.expect(200);
     root.post(&format!("{pipeline}/retry"), json!({})).await.expect(201);

@@ -115,8 +115,8 @@ pub(crate) async fn insert(transaction: &DatabaseTransaction, mut new: NewEvent)
     Ok(event)
 }
 
-/// Like [`insert`], for events of one project that the same webhooks receive. The number of statements does not depend
-/// on the number of events, up to the size of a batch.
+/// Like [`insert`], for events of one project that the same webhooks receive (`target`). Inserts events and deliveries in
+/// batches.
 pub(crate) async fn insert_all(
     transaction: &DatabaseTransaction,
     project_id: i64,

@@ -27,8 +27,8 @@ pub(crate) async fn update_from_job(transaction: &DatabaseTransaction, job: &ci_
     Ok(())
 }
 
-/// Sets the status of the deployments of jobs, as [`update_from_job`]. The status is not success, after which merge
-/// requests are linked.
+/// Sets the status of the deployments of jobs, as [`update_from_job`]. Must not be called with `Success`, because
+/// `set_status` also enqueues the links of merge requests.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -38,6 +38,7 @@ pub(crate) async fn update_from_jobs(
     status: JobStatus,
 ) -> Result<()> {
     let (status, at) = (status_of(status), now());
+    debug_assert!(status != DeploymentStatus::Success);
     Entity::update_many()
         .col_expr(Column::Status, Expr::value(status))
         .col_expr(

@@ -189,7 +189,7 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
     .await
 }
 
-/// Cancels jobs of a locked pipeline. The number of statements does not depend on the number of jobs.
+/// Cancels jobs of a locked pipeline in one statement. Events and deliveries are inserted in batches.
 async fn cancel_jobs(
     transaction: &DatabaseTransaction,
     pipeline: &Model,
@@ -215,8 +215,8 @@ async fn cancel_jobs(
     status::jobs_changed(transaction, pipeline, &jobs, PipelineStatus::Canceled, user).await
 }
 
-/// Replaces jobs of a locked pipeline with pending jobs. The number of statements does not depend on the number of
-/// jobs.
+/// Replaces jobs of a locked pipeline with pending jobs. Jobs and deployments change in one statement each. Events and
+/// deliveries are inserted in batches.
 async fn retry_jobs(
     transaction: &DatabaseTransaction,
     pipeline: &Model,

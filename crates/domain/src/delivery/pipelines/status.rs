@@ -11,10 +11,11 @@ use crate::delivery::deployments;
 use crate::delivery::pipelines::events;
 use crate::kernel::error::Result;
 
-/// Maximum number of jobs of a pipeline that newer jobs replaced.
+/// Maximum number of jobs of a pipeline that newer jobs replaced and that have no deployment.
 const MAX_REPLACED_JOBS: u64 = 5000;
 
-/// Maximum number of replaced jobs that one change deletes. A retry of a pipeline replaces at most as many jobs.
+/// Maximum number of replaced jobs that one change deletes. A retry replaces at most this number of jobs
+/// (`commit_statuses::MAX_NAMES`), so the maximum is not exceeded.
 const MAX_DELETED_JOBS: u64 = 1000;
 
 /// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
@@ -80,8 +81,8 @@ pub(super) async fn jobs_changed(
     deployments::update_from_jobs(transaction, jobs, status).await
 }
 
-/// Deletes the oldest replaced jobs beyond the maximum, after further jobs were replaced. The deployments of
-/// deleted jobs remain.
+/// Deletes the oldest replaced jobs beyond the maximum, after further jobs were replaced. Jobs with a deployment
+/// remain.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
