@@ -12,6 +12,9 @@ use crate::transfers::{exports, imports};
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     let of_exports = exports::sweep(backend).await;
     let of_imports = imports::sweep(backend).await;
+    if let (Err(_), Err(error)) = (&of_exports, &of_imports) {
+        tracing::error!(%error, "failed to remove archives of group imports");
+    }
     Ok(of_exports? + of_imports?)
 }
 
