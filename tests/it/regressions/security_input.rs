@@ -21,8 +21,8 @@ const AT_A_TIME: usize = 8;
 /// as `id` and `page`, are decoded by shared code.
 const MAX_OPERATIONS: usize = 30;
 
-/// Returns the values that attack an input type. The decoder refuses any text for a type without text in the same way, so
-/// these types get one text.
+/// Returns the values that attack an input type. The decoder refuses all texts and objects for a type without text in the
+/// same way, so these types get few of them.
 fn hostile(input: &InputType) -> Vec<Value> {
     let mut values = vec![json!(null), json!(""), json!([]), json!(-1), json!("99999999999999999999999999999")];
     match input {

@@ -217,7 +217,7 @@ async fn create_annotation_rejects_more_than_maximum(server: TestServer) {
     db.execute_unprepared(&format!("{copy} LIMIT 1807")).await.expect("annotations");
     root.post(&all(full), annotation_body(BUILT_IN)).await.expect(201);
     let rejected = root.post(&all(full), annotation_body(BUILT_IN)).await.expect(400);
-    assert_eq!(rejected.message(), "An environment can have at most 10000 annotations: annotate another one");
+    assert_eq!(rejected.message(), "the environment has 10,000 annotations (the maximum): use another environment");
     root.post(&all(other), annotation_body(BUILT_IN)).await.expect(201);
     let of_cluster = cluster(&server, project_id, "*").await;
     let of_cluster = format!("/clusters/{of_cluster}/metrics_dashboard/annotations");

@@ -92,8 +92,7 @@ pub async fn create(
             let (column, id, noun) = lock(transaction, subject).await?;
             let existing = Entity::find().filter(column.eq(id));
             if existing.count(transaction).await? >= MAX_ANNOTATIONS {
-                let text =
-                    format!("{noun} can have at most {MAX_ANNOTATIONS} annotations: annotate another one");
+                let text = format!("the {noun} has 10,000 annotations (the maximum): use another {noun}");
                 return Err(Error::Rejected(text.into()));
             }
             Ok(row.insert(transaction).await?)
@@ -117,14 +116,14 @@ async fn lock(
                 .lock(lock)
                 .one(transaction)
                 .await?;
-            (found.is_some(), Column::EnvironmentId, id, "An environment")
+            (found.is_some(), Column::EnvironmentId, id, "environment")
         }
         DashboardSubject::Cluster(id) => {
             let found = clusters::Entity::find_by_id(id)
                 .lock(lock)
                 .one(transaction)
                 .await?;
-            (found.is_some(), Column::ClusterId, id, "A cluster")
+            (found.is_some(), Column::ClusterId, id, "cluster")
         }
     };
     match exists {
