@@ -34,8 +34,13 @@ async fn report_of_a_status_does_not_read_replaced_statuses(server: TestServer) 
     let before = server.statements();
     report(&root, project.id, &head, success).await;
     let texts = server.statement_texts(before);
-    let reads_current =
-        |sql: &&String| sql.starts_with("SELECT") && sql.contains("\"ci_jobs\"") && sql.contains("\"retried\" = ");
+    // The statement with a limit finds replaced jobs above their maximum.
+    let reads_current = |sql: &&String| {
+        sql.starts_with("SELECT")
+            && sql.contains("\"ci_jobs\"")
+            && sql.contains("\"retried\" = ")
+            && !sql.contains("LIMIT")
+    };
     let reads: Vec<&String> = texts.iter().filter(reads_current).collect();
     assert!(!reads.is_empty(), "{texts:?}");
     for sql in reads {
